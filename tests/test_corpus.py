@@ -31,7 +31,7 @@ def test_case_gives_the_same_events_however_the_bytes_arrive(case: Case) -> None
 def test_oddity_transformers_serve_streams_unasked_and_is_read_as_a_body(case: Case) -> None:
     events = read_whole(case.stream, dialect(case.dialect), case.exchange())
 
-    # A body that stands for a stream is told as such only where a stream was asked for.
+    # A body in the place of a stream is reported only if the request asked for a stream.
     assert [one for one in case.events if one != Loss("stream_not_sse")] == merged(events)
 
 

@@ -8,7 +8,7 @@ from dragoman.turn.events import Fault, FaultKind, Finish
 from tests.support.chat import DONE, USAGE, chunk, payloads
 
 
-def told(stream: list[bytes], **options: object) -> list[tuple[str, str]]:
+def seen_blocks(stream: list[bytes], **options: object) -> list[tuple[str, str]]:
     """Return the blocks that a Messages client sees: kind and text."""
     translator = Translator(source="chat", target="anthropic", **options)  # type: ignore[arg-type]
     out = b"".join(translator.feed(piece) for piece in stream) + translator.close()
@@ -35,13 +35,13 @@ def contents(text: str, size: int) -> list[bytes]:
 def test_r5_think_tags_in_the_text_become_reasoning(size: int) -> None:
     stream = contents("<think>hm</think>\n\nOn it.", size)
 
-    assert [("thinking", "hm"), ("text", "On it.")] == told([*stream, *END])
+    assert [("thinking", "hm"), ("text", "On it.")] == seen_blocks([*stream, *END])
 
 
 def test_r5_a_tag_that_is_not_at_the_start_is_text() -> None:
     text = "Use <think> and </think> as tags."
 
-    assert [("text", text)] == told([*contents(text, 4), *END])
+    assert [("text", text)] == seen_blocks([*contents(text, 4), *END])
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])
@@ -49,18 +49,20 @@ def test_r6_a_stream_that_begins_inside_reasoning_is_split_at_the_closing_tag(si
     profile = Profile(name="local", think_tags="implicit_open")
     stream = contents("let me see</think>\n\nFour.", size)
 
-    assert [("thinking", "let me see"), ("text", "Four.")] == told([*stream, *END], profile=profile)
+    assert [("thinking", "let me see"), ("text", "Four.")] == seen_blocks(
+        [*stream, *END], profile=profile
+    )
 
 
 @pytest.mark.parametrize("empty", [None, ""])
 def test_s2_empty_content_opens_nothing(empty: str | None) -> None:
     stream = [chunk({"role": "assistant", "content": empty}), chunk({"content": empty}), *END]
 
-    assert [] == told(stream)
+    assert [] == seen_blocks(stream)
 
 
 def test_s5_a_finish_reason_beside_content_comes_after_it() -> None:
-    assert [("text", "all")] == told([chunk({"content": "all"}, "stop"), DONE])
+    assert [("text", "all")] == seen_blocks([chunk({"content": "all"}, "stop"), DONE])
 
 
 @pytest.mark.parametrize("pieces", [1, 50])

@@ -17,20 +17,22 @@ from tests.support.corpus import ROOT
 CASES = sorted((ROOT / "errors").iterdir())
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True):
+class ExpectedError(msgspec.Struct, forbid_unknown_fields=True):
     status: int
     dialects: tuple[str, ...]
     kind: FaultKind
     message: str
 
 
-def told(name: str) -> Told:
-    return msgspec.json.decode((ROOT / "errors" / name / "reported.json").read_bytes(), type=Told)
+def expected_error(name: str) -> ExpectedError:
+    return msgspec.json.decode(
+        (ROOT / "errors" / name / "reported.json").read_bytes(), type=ExpectedError
+    )
 
 
 each = pytest.mark.parametrize(
     ("name", "source"),
-    [(case.name, source) for case in CASES for source in told(case.name).dialects],
+    [(case.name, source) for case in CASES for source in expected_error(case.name).dialects],
 )
 
 
@@ -39,7 +41,7 @@ each = pytest.mark.parametrize(
 def test_error_of_a_server_is_reported_with_its_own_words(
     name: str, source: str, target: str
 ) -> None:
-    expected = told(name)
+    expected = expected_error(name)
     body = (ROOT / "errors" / name / "body.txt").read_bytes()
 
     fault = dialect(source).decode_fault(expected.status, body)

@@ -148,7 +148,7 @@ def fetch(folder: Path, log: Path) -> bool:
     `npm ci` would refuse a lock without optional packages that not every registry has.
     """
     command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=http"]
-    begun = told = time.monotonic()
+    begun = reported = time.monotonic()
     with log.open("a", encoding="utf-8") as out:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -158,8 +158,8 @@ def fetch(folder: Path, log: Path) -> bool:
                 return process.wait(1) == 0
             except subprocess.TimeoutExpired:
                 now = time.monotonic()
-            if now - told >= 10:
-                told = now
+            if now - reported >= 10:
+                reported = now
                 print(f"  {now - begun:.0f} s, {megabytes(folder)} MB", flush=True)
             if now - begun > INSTALL_SECONDS:
                 process.kill()
@@ -180,8 +180,8 @@ def complete(folder: Path) -> bool:
     """Return whether every program is installed in its pinned version."""
     pinned = json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"]
     for name, version in pinned.items():
-        told = folder / "node_modules" / name / "package.json"
-        if not told.is_file() or json.loads(told.read_text("utf-8"))["version"] != version:
+        manifest = folder / "node_modules" / name / "package.json"
+        if not manifest.is_file() or json.loads(manifest.read_text("utf-8"))["version"] != version:
             print(f"test-agents: {name} {version} is not installed")
             return False
     return True

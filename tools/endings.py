@@ -16,11 +16,11 @@ from tests.support.gateway import stand
 
 def main() -> None:
     with stand(endings.settings) as found:
-        told = found.do(endings.ask_all(found, sys.argv[1:]), timeout=120)
+        texts = found.do(endings.ask_all(found, sys.argv[1:]), timeout=120)
     endings.ROOT.mkdir(exist_ok=True)
-    for (ending, dialect), text in told.items():
+    for (ending, dialect), text in texts.items():
         (endings.ROOT / f"{ending.name}.{dialect}.txt").write_text(text)
-    print(len(told), "files")
+    print(len(texts), "files")
 
 
 if __name__ == "__main__":

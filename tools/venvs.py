@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 INSTALL_SECONDS: Final = 1_800
-_TELL_EVERY: Final = 10.0  # seconds
+_REPORT_EVERY: Final = 10.0  # seconds
 
 
 def cache() -> Path:
@@ -61,15 +61,15 @@ def _install(folder: Path, lock: Path, log: Path, python: str) -> bool:
 
 def _run(command: list[str], out: int) -> bool:
     """Run a command to its end, and print the elapsed time meanwhile."""
-    begun = told = time.monotonic()
+    begun = reported = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
         while True:
             try:
                 return process.wait(1) == 0
             except subprocess.TimeoutExpired:
                 now = time.monotonic()
-            if now - told >= _TELL_EVERY:
-                told = now
+            if now - reported >= _REPORT_EVERY:
+                reported = now
                 print(f"  {now - begun:.0f} s", flush=True)
             if now - begun > INSTALL_SECONDS:
                 process.kill()

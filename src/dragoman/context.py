@@ -3,6 +3,7 @@
 Ids, time and keys come in here, from the shell; the core makes none of them up.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -86,13 +87,18 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def call_ids(self) -> ClientIds:
         """The ids that the client gets for the answer's calls; the request used none of them."""
-        used = () if self.request is None else self.request.call_ids
+        used = () if self.request is None else _call_ids(self.request)
         return ClientIds(used, verbatim=self.verbatim_ids)
 
     @property
     def expects_call_signatures(self) -> bool:
         """State that signs a call may come and can be carried: it must come before the call."""
         return self.profile.signs_calls and self.sealer is not None
+
+
+def _call_ids(request: Request) -> Iterator[str]:
+    """Yield the ids of a history; nothing is searched before the first is taken."""
+    yield from request.call_ids
 
 
 class Target(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,9 @@ _HEX_PAIR: Final = re.compile(r"-([0-9a-f]{2})")
 _HEX_PAIR_BYTES: Final = re.compile(rb"-([0-9a-f]{2})")
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PAIRS: Final = [low + high for high in _BASE62 for low in _BASE62]  # halves the divisions
+_EIGHT: Final = 62**8  # fits into a machine word, unlike the whole number
+_FOUR: Final = 62**4
+_TWO: Final = 62**2
 _LENGTHS: Final[Mapping[str, int]] = {"openai40": 40, "responses64": 64, "anthropic64": 64}
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -34,11 +37,14 @@ def derived_id(prefix: str, seed: str, what: str, length: int = 24) -> str:
 
 def base62(number: int, length: int) -> str:
     """Return the last digits of a number, the least significant first."""
-    pairs: list[str] = []
-    for _ in range(0, length, 2):
-        number, pair = divmod(number, len(_PAIRS))
-        pairs.append(_PAIRS[pair])
-    return "".join(pairs)[:length]
+    digits = ""
+    while len(digits) < length:
+        number, eight = divmod(number, _EIGHT)
+        high, low = divmod(eight, _FOUR)
+        digits += (
+            _PAIRS[low % _TWO] + _PAIRS[low // _TWO] + _PAIRS[high % _TWO] + _PAIRS[high // _TWO]
+        )
+    return digits[:length]
 
 
 def _digest(text: str, length: int) -> str:
@@ -103,7 +109,8 @@ class ClientIds:
 
     def __init__(self, used: Iterable[str] = (), *, verbatim: bool = False) -> None:
         self._verbatim = verbatim  # see `encode_id`
-        self._used = frozenset(used)  # a frozen set is not copied: most answers make no call
+        self._history = used  # read at the first call: most answers make none
+        self._used: frozenset[str] | None = None  # the same, once it is read
         self._own: set[str] = set()  # ids given out here
         self._by_block: dict[tuple[int, str], str] = {}  # the same, by block and native id
         # By native id: the first `k` that was not tried.  Each used id is met once at most, not once a call.
@@ -114,6 +121,8 @@ class ClientIds:
         known = self._by_block.get((block, native))
         if known is not None:
             return known
+        if self._used is None:
+            self._used = frozenset(self._history)
         k = self._next.get(native, 0)
         while True:
             client_id = encode_id(native, k, verbatim=self._verbatim)

@@ -31,7 +31,7 @@ class Program(Protocol):
 
 
 LOOP = Path(__file__).parent / "node" / "loop.mjs"
-SMALL = "small-matters"  # what agents ask in small matters, so that it is told apart
+SMALL = "small-matters"  # the model that agents request for small tasks, so that those requests can be separated
 
 
 class ClaudeCode:
@@ -184,7 +184,7 @@ class SmallAgent:
 
 
 class NodeLoop(SmallAgent):
-    """Our own small agent on somebody else's SDK: node/loop.mjs."""
+    """A small agent of this project on a vendor's SDK: node/loop.mjs."""
 
     def __init__(self, name: str, sdk: str) -> None:
         self.name = name

@@ -59,7 +59,7 @@ def talk(
     with serving(model, says, first=program.first, profile=profile) as both:
         start = program.start(stage, both.url, f"{dialect}/{model}{quirks}", prompt)
         ran = stage.run(start.command, start.environ)
-        return told(both, model, ran)
+        return talk_of(both, model, ran)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def serving(
         yield both
 
 
-def told(both: Stand, model: str, ran: Ran) -> Talk:
+def talk_of(both: Stand, model: str, ran: Ran) -> Talk:
     """Return what happened, leaving aside what was asked of other models."""
     asked = [one for one in both.simulator.exchanges if model_of(one).startswith(model)]
     return Talk(ran, asked, both.log.getvalue())

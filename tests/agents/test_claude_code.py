@@ -9,7 +9,7 @@ from dragoman.simulator.script import ScriptCall
 from tests.agents.programs import ClaudeCode
 from tests.agents.scenarios import Scenarios, assert_done, parametrize
 from tests.agents.stage import Stage
-from tests.agents.talk import DONE, PROMPT, Says, prompt_bytes, serving, talk, told
+from tests.agents.talk import DONE, PROMPT, Says, prompt_bytes, serving, talk, talk_of
 from tests.support.received import received
 
 pytest_generate_tests = parametrize
@@ -69,7 +69,7 @@ class TestClaudeCode(Scenarios):
             stage.run(start.command, start.environ)
             again = self.program.start(stage, both.url, "chat/glm-4.6", "And once more.")
             ran = stage.run([*again.command, "--continue"], again.environ)
-            done = told(both, "glm-4.6", ran)
+            done = talk_of(both, "glm-4.6", ran)
 
         assert_done(done)
         one, two, three = (prompt_bytes(exchange) for exchange in done.asked)
@@ -82,7 +82,7 @@ class TestClaudeCode(Scenarios):
 
         with serving("claude-sonnet-4-5", [Says(calls=(call,)), Says(DONE)]) as both:
             start = self.program.start(stage, both.url, "claude-sonnet-4-5", PROMPT)
-            done = told(both, "claude-sonnet-4-5", stage.run(start.command, start.environ))
+            done = talk_of(both, "claude-sonnet-4-5", stage.run(start.command, start.environ))
 
         assert_done(done)
         assert (stage.work / "looked.txt").exists()
@@ -96,7 +96,7 @@ class TestClaudeCode(Scenarios):
             ran = stage.run(
                 [sys.executable, "-m", "dragoman.cli.main", "run", "claude", *flags, "--", *own]
             )
-            done = told(both, "kimi-k2", ran)
+            done = talk_of(both, "kimi-k2", ran)
 
         assert_done(done)
         assert (stage.work / "looked.txt").exists()
@@ -136,8 +136,8 @@ class TestClaudeCode(Scenarios):
 
 def ids_seen(out: str) -> list[str]:
     """Return the ids of calls that the agent tells."""
-    told = [json.loads(line) for line in out.splitlines()]
+    lines = [json.loads(line) for line in out.splitlines()]
     blocks = [
-        block for one in told if one["type"] == "assistant" for block in one["message"]["content"]
+        block for one in lines if one["type"] == "assistant" for block in one["message"]["content"]
     ]
     return [block["id"] for block in blocks if block["type"] == "tool_use"]

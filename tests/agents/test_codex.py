@@ -10,7 +10,7 @@ from dragoman.simulator.script import ScriptCall
 from tests.agents.programs import Codex
 from tests.agents.scenarios import Scenarios, assert_done, parametrize
 from tests.agents.stage import Stage
-from tests.agents.talk import DONE, PROMPT, Says, Talk, scripted, talk, told
+from tests.agents.talk import DONE, PROMPT, Says, Talk, scripted, talk, talk_of
 from tests.support.gateway import settings_for, stand
 
 pytest_generate_tests = parametrize
@@ -122,7 +122,7 @@ class TestCodex(Scenarios):
         script = scripted(model, [Says(calls=(call,)), Says(DONE)], self.program.first)
         with stand(partial(aliased, name, meant), script=script) as both:
             start = self.program.start(stage, both.url, name, PROMPT)
-            return told(both, model, stage.run(start.command, start.environ))
+            return talk_of(both, model, stage.run(start.command, start.environ))
 
 
 def aliased(name: str, meant: str, url: str) -> Settings:

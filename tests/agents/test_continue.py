@@ -8,6 +8,6 @@ pytest_generate_tests = parametrize
 
 class TestContinue(Scenarios):
     program = Continue()
-    # It asks for two minutes, 33 times, whatever the failure, and cannot be told not to.
+    # It asks for two minutes, 33 times, whatever the failure, and has no setting against it.
     lasting = ("error:500", "error-first", "error-in")
     most_requests = 40

@@ -15,7 +15,7 @@ import pytest
 from tests.agents.programs import ClaudeCode, Codex, Opencode, Program
 from tests.agents.scenarios import assert_done
 from tests.agents.stage import Ran, Stage
-from tests.agents.talk import DONE, PROMPT, Says, Talk, serving, told
+from tests.agents.talk import DONE, PROMPT, Says, Talk, serving, talk_of
 from tests.support.received import received
 
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
@@ -60,7 +60,7 @@ def run(
         flags = ["--upstream", f"{both.simulator.url}/v1", "--model", f"{MODEL}{quirks}"]
         command = [*DRAGOMAN, "run", name, *flags, "--", *STARTED[name].arguments, *more]
         ran = stage.run(command, {"CLAUDE_CODE_MAX_RETRIES": "1", **environ})
-        return told(both, MODEL, ran)
+        return talk_of(both, MODEL, ran)
 
 
 def gateway_of(ran: Ran) -> str:

@@ -177,14 +177,14 @@ def test_unknown_command_is_exit_code_2():
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "told"),
+    ("raised", "code", "printed"),
     [
         (MalformedError("not valid JSON", path="$.a"), 1, "dragoman: not valid JSON (at `$.a`)\n"),
         (ConfigError("no dialect `x`"), 2, "dragoman: no dialect `x`\n"),
         (KeyboardInterrupt(), cli.INTERRUPTED, ""),
     ],
 )
-def test_error_is_one_line_and_an_exit_code(raised, code, told, monkeypatch):
+def test_error_is_one_line_and_an_exit_code(raised, code, printed, monkeypatch):
     @click.command()
     def command():
         raise raised
@@ -194,7 +194,7 @@ def test_error_is_one_line_and_an_exit_code(raised, code, told, monkeypatch):
 
     result = CliRunner().invoke(main, ["fail"])
 
-    assert (code, told) == (result.exit_code, result.stderr)
+    assert (code, printed) == (result.exit_code, result.stderr)
 
 
 def test_limit_that_is_passed_is_one_line():

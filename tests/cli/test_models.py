@@ -61,7 +61,7 @@ def test_an_upstream_is_shown_the_key_as_its_dialect_wants_it(simulator, monkeyp
     monkeypatch.setenv("K", "very-secret-key")
     for dialect, header in (("anthropic", "x-api-key"), ("chat", "authorization")):
         with odd_upstream() as odd:
-            odd.tells(200, {"data": [{"id": "one"}]})
+            odd.answer_with(200, {"data": [{"id": "one"}]})
             url = f"{odd.url}/v1"
             result = run(
                 "--upstream", url, "--upstream-dialect", dialect, "--upstream-key-env", "K"

@@ -27,7 +27,7 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-    told: dict[str, Any]  # what the agent saw
+    report: dict[str, Any]  # what the agent saw
 
 
 class Stage:
@@ -36,7 +36,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.work = folder / "work"
-        self.told = folder / "told.json"
+        self.report = folder / "report.json"
         self.bin = folder / "bin"
         for one in (self.home, self.work, self.bin):
             one.mkdir()
@@ -44,7 +44,7 @@ class Stage:
             "PATH": str(self.bin),
             "HOME": str(self.home),
             "TMPDIR": str(folder),
-            "FAKE_OUT": str(self.told),
+            "FAKE_OUT": str(self.report),
         }
 
     def install(self, *names: str) -> "Stage":
@@ -65,8 +65,8 @@ class Stage:
             text=True,
             stdin=subprocess.DEVNULL,
         )
-        told = json.loads(self.told.read_text("utf-8")) if self.told.exists() else {}
-        return Ran(done.returncode, done.stdout, done.stderr, told)
+        report = json.loads(self.report.read_text("utf-8")) if self.report.exists() else {}
+        return Ran(done.returncode, done.stdout, done.stderr, report)
 
     def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -133,17 +133,17 @@ def test_an_agent_finds_a_gateway_and_its_exit_code_is_handed_back(
 ) -> None:
     ran = stage.run(agent, "--", "--flag", "two words", FAKE_EXIT="7")
 
-    assert (7, 200) == (ran.code, ran.told["status"])
-    assert ["--flag", "two words"] == ran.told["arguments"][-2:]
-    assert "Hello" in ran.told["answer"]
+    assert (7, 200) == (ran.code, ran.report["status"])
+    assert ["--flag", "two words"] == ran.report["arguments"][-2:]
+    assert "Hello" in ran.report["answer"]
     assert "the built-in simulator answers" in ran.err
     assert "" == ran.out
-    assert is_gone(ran.told["url"])
+    assert is_gone(ran.report["url"])
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_nothing_stays_behind_but_the_log(agent: str, stage: Stage) -> None:
-    before = {*stage.home.parent.iterdir(), stage.told}
+    before = {*stage.home.parent.iterdir(), stage.report}
 
     ran = stage.run(agent)
 
@@ -166,7 +166,7 @@ def test_lines_go_where_they_are_wanted(stage: Stage) -> None:
 def test_a_log_that_cannot_be_written_is_one_line(stage: Stage) -> None:
     ran = stage.run("claude", "--log", "/proc/none/run.log")
 
-    assert (2, {}) == (ran.code, ran.told)
+    assert (2, {}) == (ran.code, ran.report)
     assert "cannot write /proc/none/run.log" in ran.err.splitlines()[-1]
 
 
@@ -195,7 +195,7 @@ def test_wrong_settings_are_reported_before_anything_starts(stage: Stage) -> Non
 
     ran = stage.run("claude")
 
-    assert (2, {}) == (ran.code, ran.told)
+    assert (2, {}) == (ran.code, ran.report)
     assert "server.prot" in ran.err
 
 
@@ -204,9 +204,9 @@ def test_the_first_key_of_the_settings_opens_the_gateway(stage: Stage) -> None:
 
     ran = stage.run("opencode", FRONT="front-secret", OTHER="other-secret")
 
-    assert (0, 200) == (ran.code, ran.told["status"])
-    assert "front-secret" == ran.told["headers"]["x-api-key"]
-    assert "front-secret" not in ran.told["variables"]["OPENCODE_CONFIG_CONTENT"]
+    assert (0, 200) == (ran.code, ran.report["status"])
+    assert "front-secret" == ran.report["headers"]["x-api-key"]
+    assert "front-secret" not in ran.report["variables"]["OPENCODE_CONFIG_CONTENT"]
 
 
 def test_h4_an_agent_learns_how_large_the_model_is(stage: Stage, gateway: str) -> None:
@@ -223,9 +223,9 @@ def test_h4_an_agent_learns_how_large_the_model_is(stage: Stage, gateway: str) -
     )
 
     ran = stage.run("claude", "--model", "small-one", ANTHROPIC_MODEL="opus")
-    variables = ran.told["variables"]
+    variables = ran.report["variables"]
 
-    assert (200, "small-one") == (ran.told["status"], ran.told["asked"]["model"])
+    assert (200, "small-one") == (ran.report["status"], ran.report["asked"]["model"])
     assert {
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "65536",
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "65536",
@@ -239,8 +239,8 @@ def test_an_upstream_and_a_model_from_flags_alone(stage: Stage, gateway: str) ->
 
     ran = stage.run("codex", *flags, "--model", "sim/plain", "--context", "50000")
 
-    assert (200, "sim/plain") == (ran.told["status"], ran.told["asked"]["model"])
-    assert "model_context_window=50000" in ran.told["arguments"]
+    assert (200, "sim/plain") == (ran.report["status"], ran.report["asked"]["model"])
+    assert "model_context_window=50000" in ran.report["arguments"]
 
 
 def test_the_models_of_an_upstream_are_asked_for_when_nobody_names_one(
@@ -248,7 +248,7 @@ def test_the_models_of_an_upstream_are_asked_for_when_nobody_names_one(
 ) -> None:
     ran = stage.run("claude", "--upstream", f"{gateway}/v1")
 
-    assert (200, "sim/kimi-k2") == (ran.told["status"], ran.told["asked"]["model"])
+    assert (200, "sim/kimi-k2") == (ran.report["status"], ran.report["asked"]["model"])
     assert "model sim/kimi-k2" in ran.err
 
 
@@ -260,9 +260,9 @@ def test_what_would_lead_the_agent_elsewhere_is_taken_away(stage: Stage) -> None
         HTTP_PROXY="http://127.0.0.1:9",
         NO_PROXY="intern.example",
     )
-    variables = ran.told["variables"]
+    variables = ran.report["variables"]
 
-    assert 200 == ran.told["status"]
+    assert 200 == ran.report["status"]
     assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"}.isdisjoint(variables)
     assert "intern.example,127.0.0.1,localhost,::1" == variables["NO_PROXY"]
 
@@ -276,15 +276,15 @@ def test_a_gateway_that_runs_is_used_and_left_running(
 ) -> None:
     ran = stage.run(agent, "--gateway", f"{gateway}/v1/", FAKE_EXIT="3")
 
-    assert (3, 200) == (ran.code, ran.told["status"])
-    assert ran.told["url"].startswith(f"{gateway}/v1/")
+    assert (3, 200) == (ran.code, ran.report["status"])
+    assert ran.report["url"].startswith(f"{gateway}/v1/")
     assert not is_gone(f"{gateway}/health")
 
 
 def test_a_gateway_that_does_not_answer_is_one_line_and_exit_3(stage: Stage) -> None:
     ran = stage.run("claude", "--gateway", "http://127.0.0.1:9")
 
-    assert (3, {}) == (ran.code, ran.told)
+    assert (3, {}) == (ran.code, ran.report)
     assert 1 == len(ran.err.splitlines())
     assert "no gateway answers at http://127.0.0.1:9" in ran.err
 
@@ -305,7 +305,7 @@ def test_wrong_usage_is_one_line_and_exit_2(
 ) -> None:
     ran = stage.run("claude", *arguments)
 
-    assert (2, {}) == (ran.code, ran.told)
+    assert (2, {}) == (ran.code, ran.report)
     assert 1 == len(ran.err.splitlines())
     assert says in ran.err
 
@@ -318,7 +318,7 @@ def test_a_gateway_that_refuses_the_key_is_one_line(stage: Stage) -> None:
 
     assert 2 == refused.code
     assert "name the variable that holds one with --key-env" in refused.err
-    assert (0, 200) == (let_in.code, let_in.told["status"])
+    assert (0, 200) == (let_in.code, let_in.report["status"])
 
 
 # --- signals --------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def signalled(stage: Stage, number: int, **variables: str) -> "subprocess.Popen[
     """Run an agent until a signal to `dragoman` has ended everything."""
     process = stage.start("run", "claude", **variables)
     try:
-        until(Path(f"{stage.told}.waits").exists)
+        until(Path(f"{stage.report}.waits").exists)
         process.send_signal(number)
         process.wait(timeout=SECONDS)  # its input stays open: nothing but the signal ends the agent
     except BaseException:
@@ -365,10 +365,10 @@ def test_ctrl_c_at_a_terminal_reaches_the_agent_once_and_we_wait_for_it(stage: S
             [*DRAGOMAN, "run", "claude"],
             stage.environ | {"FAKE_WAIT": "SIGINT"},
         )
-    until(lambda: drained(terminal) and Path(f"{stage.told}.waits").exists())
+    until(lambda: drained(terminal) and Path(f"{stage.report}.waits").exists())
 
     os.write(terminal, b"\x03")
-    until(lambda: drained(terminal) and Path(f"{stage.told}.heard").exists())
+    until(lambda: drained(terminal) and Path(f"{stage.report}.heard").exists())
     os.write(terminal, b"go on\n")
     until(lambda: (drained(terminal), ended(pid))[1])
     os.close(terminal)
@@ -413,11 +413,11 @@ def test_print_shows_lines_for_a_shell_that_lead_to_the_same(
     script.write_text(shown.out.rstrip("\n") + tail + "\n")
 
     done = subprocess.run(["/bin/sh", str(script)], env=stage.environ, check=False, timeout=SECONDS)
-    told = json.loads(stage.told.read_text("utf-8"))
+    report = json.loads(stage.report.read_text("utf-8"))
 
-    assert (0, {}) == (shown.code, shown.told)
-    assert (0, 200) == (done.returncode, told["status"])
-    assert "two words" in told["arguments"]
+    assert (0, {}) == (shown.code, shown.report)
+    assert (0, 200) == (done.returncode, report["status"])
+    assert "two words" in report["arguments"]
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_print_hides_the_key(agent: str, source: str, shown: str, stage: Stage) 
 def test_a_dead_upstream_is_reported_before_the_agent_starts(stage) -> None:
     ran = stage.run("claude", "--upstream", "http://127.0.0.1:9/v1", "--model", "m")
 
-    assert (3, {}) == (ran.code, ran.told)
+    assert (3, {}) == (ran.code, ran.report)
     assert (
         "dragoman: no upstream can be reached: default: nothing accepts connections at 127.0.0.1:9; "
         "start the server, or correct --upstream or `base_url`\n"

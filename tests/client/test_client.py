@@ -117,7 +117,7 @@ def test_what_the_server_cannot_express_comes_first_and_is_kept() -> None:
     asyncio.run(run())
 
 
-# --- somebody else ends it ------------------------------------------------------------------------
+# --- the server or the caller ends it ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["stream", "client"])

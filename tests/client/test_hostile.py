@@ -124,7 +124,7 @@ def test_a_reset_at_each_byte_of_the_request_is_an_error_of_http() -> None:
 
 def test_an_end_at_each_byte_is_an_error_or_the_whole_answer() -> None:
     head, payload = http(length=None), sse(*CHAT)
-    told = payload.index(b"[DONE]") - len(b"data: ")  # from here on the answer is complete
+    complete_at = payload.index(b"[DONE]") - len(b"data: ")  # from here on the answer is complete
 
     async def run() -> None:
         cut = 0
@@ -134,7 +134,7 @@ def test_an_end_at_each_byte_is_an_error_or_the_whole_answer() -> None:
 
         async with peer(script) as server, nothing_left():
             for cut in range(len(payload) + 1):
-                if cut >= told - 2:
+                if cut >= complete_at - 2:
                     assert "Hello" == await ask_it(server.url)
                     continue
                 with pytest.raises(ClientError) as caught:

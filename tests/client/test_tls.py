@@ -71,7 +71,7 @@ def refuse_with(context: ssl.SSLContext) -> Script:
     return script
 
 
-def told_refusal(context: ssl.SSLContext, tls: TLS) -> ClientError:
+def stated_refusal(context: ssl.SSLContext, tls: TLS) -> ClientError:
     """Return the error that a client gets from a server that states why it refuses."""
 
     async def run() -> ClientError:
@@ -151,7 +151,7 @@ def test_s_6_a_server_that_does_not_know_the_client_refuses_it(
     ]
     tls = TLS(ca=file("authority.pem"), cert=file(cert) if cert else "")
 
-    error = told_refusal(context, tls)
+    error = stated_refusal(context, tls)
 
     assert ("tls", "upstream_tls") == (error.stage, error.code)
     assert why in error.message.lower().replace("_", " ")
@@ -166,7 +166,7 @@ def test_s_6_a_version_of_tls_that_is_too_old_is_refused(oldest: str, spoken: st
         warnings.simplefilter("ignore", DeprecationWarning)  # old on purpose
         context.minimum_version = context.maximum_version = ssl.TLSVersion[spoken]
     context.set_ciphers("ALL:@SECLEVEL=0")
-    error = told_refusal(context, TLS(ca=file("authority.pem"), minimum=oldest))
+    error = stated_refusal(context, TLS(ca=file("authority.pem"), minimum=oldest))
 
     assert ("tls", "upstream_tls") == (error.stage, error.code)
     assert "protocol version" in error.message.lower().replace("_", " ")

@@ -26,7 +26,7 @@ FAMILIES = (*MODELS, "sim/qwen3-coder", "sim/deepseek-v3.1", "sim/minimax-m2")
 HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
 
 
-def told(asked: Request) -> list[Any]:
+def content_of(asked: Request) -> list[Any]:
     """Return what a conversation says, without the ids of its calls and its reasoning."""
     found: list[Any] = []
     for turn in asked.turns:
@@ -93,7 +93,7 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
         one = structs.replace(loop.transcript, seconds=0.0)
 
         assert one.encode() == asyncio.run(wait(dialect, model)).encode()
-        found.append((told(one.request), one.turns, one.calls))
+        found.append((content_of(one.request), one.turns, one.calls))
 
     assert 18 == len(found)
     assert all(one == found[0] for one in found)
@@ -250,7 +250,7 @@ def test_a_loop_goes_on_in_a_new_client_from_its_transcript(
 
         again.run(HANDLERS)
 
-    assert told(whole.request) == told(again.transcript.request)
+    assert content_of(whole.request) == content_of(again.transcript.request)
     assert (whole.turns, whole.calls) == (again.transcript.turns, again.transcript.calls)
 
 

@@ -131,7 +131,7 @@ def second_turn(client: str, upstream: str) -> dict[str, Any]:
         profile=profile,
         sealer=SEALER,
     )
-    told = translate_body(
+    translated = translate_body(
         msgspec.json.encode(answer),
         source=upstream,
         target=client,
@@ -140,7 +140,7 @@ def second_turn(client: str, upstream: str) -> dict[str, Any]:
         sealer=SEALER,
         seed="s",
     )
-    history = echo(client, msgspec.json.decode(told.body), ["4 degrees", "21 degrees"])
+    history = echo(client, msgspec.json.decode(translated.body), ["4 degrees", "21 degrees"])
     second = translate_request(
         msgspec.json.encode(request(client, history)),
         source=client,

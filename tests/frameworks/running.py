@@ -31,7 +31,7 @@ class FrameworkStage(Stage):
 
 
 class Framework(SmallAgent):
-    """Our own small agent on somebody else's package: a file in `programs`."""
+    """A small agent of this project on a framework's package: a file in `programs`."""
 
     def __init__(self, name: str, program: str, face: str) -> None:
         self.name = name

@@ -20,9 +20,9 @@ class Loop(Scenarios):
         done = talk(self.program, stage, upstream, [Says(DONE)], quirks="+chunk:6")
 
         assert_done(done)
-        told = json.loads(done.ran.out.splitlines()[-1])
-        assert DONE == told["text"]
-        assert 2 <= told["pieces"]
+        printed = json.loads(done.ran.out.splitlines()[-1])
+        assert DONE == printed["text"]
+        assert 2 <= printed["pieces"]
 
 
 class TestOpenaiChat(Loop):

@@ -22,7 +22,7 @@ from dragoman.gateway.config.settings import (
 )
 from dragoman.gateway.keys import Bucket, Meter
 from tests.support.gateway import Stand, settings_for, stand
-from tests.support.odd_upstream import Asked, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import Asked, OddUpstream, Reply, odd_upstream
 
 ENDPOINTS = all_endpoints()
 LIMITS = {
@@ -48,15 +48,15 @@ asking = pytest.mark.parametrize(
 )
 
 
-def speak(asked: Asked) -> Told:
+def speak(asked: Asked) -> Reply:
     """Play an upstream that knows every path, and answers all of them with something."""
     path = asked.path.partition("?")[0]
-    told: Any = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
+    body: Any = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
     if path.endswith("/models"):
-        told = {"data": [{"id": "listed"}]}
+        body = {"data": [{"id": "listed"}]}
     elif path.endswith(("count_tokens", "input_tokens")):
-        told = {"input_tokens": 3}
-    return Told(200, json.dumps(told).encode())
+        body = {"input_tokens": 3}
+    return Reply(200, json.dumps(body).encode())
 
 
 @contextmanager

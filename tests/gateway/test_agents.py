@@ -180,14 +180,14 @@ def test_claude_code_is_served_with_its_query_and_a_system_message_between(
         path="/v1/messages?beta=true",
         headers=headers,
     )
-    told = events(answer)
+    seen = events(answer)
     exchange = gateway.simulator.exchanges[-1]
 
     assert 200 == answer.status_code
-    assert "message_start" == told[0]["type"]
-    assert told[0]["message"]["id"].startswith("msg_")
-    assert "tool_use" in [one["content_block"]["type"] for one in told if "content_block" in one]
-    assert ["message_delta", "message_stop"] == [one["type"] for one in told[-2:]]
+    assert "message_start" == seen[0]["type"]
+    assert seen[0]["message"]["id"].startswith("msg_")
+    assert "tool_use" in [one["content_block"]["type"] for one in seen if "content_block" in one]
+    assert ["message_delta", "message_stop"] == [one["type"] for one in seen[-2:]]
     assert b"Tools may be slow today." in exchange.body
     assert b"How is it in Ulm?" in exchange.body
     assert b"cch=" not in exchange.body
@@ -201,13 +201,13 @@ def test_claude_codes_instructions_between_messages_reach_servers_that_take_none
 ) -> None:
     answer = post(gateway, "anthropic", of_claude_code(f"{upstream}/plain"))
     body = gateway.simulator.exchanges[-1].json
-    told = body["input" if upstream == "responses" else "messages"]
+    history = body["input" if upstream == "responses" else "messages"]
 
     assert "system_midturn_emulated" in answer.headers["x-dragoman-warnings"].split(",")
-    assert "<system-reminder>\nTools may be slow today.\n</system-reminder>" in str(told).replace(
-        "\\n", "\n"
-    )
-    assert "system" not in [one["role"] for one in told[1:]]
+    assert "<system-reminder>\nTools may be slow today.\n</system-reminder>" in str(
+        history
+    ).replace("\\n", "\n")
+    assert "system" not in [one["role"] for one in history[1:]]
 
 
 def test_claude_code_probes_and_reports_on_the_side(gateway: Stand) -> None:

@@ -22,7 +22,7 @@ from tests.support.odd_upstream import (
     Asked,
     Gate,
     OddUpstream,
-    Told,
+    Reply,
     chat_stream,
     odd_upstream,
 )
@@ -43,11 +43,11 @@ def config(folder: Path, odd: OddUpstream, **server: Any) -> None:
     (folder / "dragoman.toml").write_text("\n".join(lines) + "\n")
 
 
-def complete(asked: Asked) -> Told:
+def complete(asked: Asked) -> Reply:
     message = {"role": "assistant", "content": "It rains."}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    return Told(200, json.dumps(body).encode())
+    return Reply(200, json.dumps(body).encode())
 
 
 class Got(NamedTuple):
@@ -132,7 +132,7 @@ def test_memory_after_25_large_requests_is_as_before(
 ) -> None:
     with odd_upstream() as odd:
         odd.answer = lambda asked: (
-            Told(200, b"".join(chat_stream("It ", "rains.")), SSE)
+            Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
             if b'"stream":true' in asked.body
             else complete(asked)
         )
@@ -168,10 +168,10 @@ def waiting(folder: Path, *, descriptors: int = 0, **server: Any) -> Iterator[tu
     gate = Gate()
     first, *rest = chat_stream("It ", "rains.")
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Asked) -> Reply:
         if b"at once" in asked.body:
             return complete(asked)
-        return Told(200, itertools.chain([first], gate.each([b"".join(rest)])), SSE)
+        return Reply(200, itertools.chain([first], gate.each([b"".join(rest)])), SSE)
 
     with odd_upstream() as odd:
         odd.answer = answer
@@ -249,7 +249,7 @@ def test_bodies_of_all_requests_are_bounded_while_they_are_unpacked(tmp_path) ->
     packed = small_and_packed("chat")[0]
     gate = Gate()
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Asked) -> Reply:
         gate.wait()
         return complete(asked)
 
@@ -397,12 +397,12 @@ def test_silent_client_is_closed_and_an_idle_one_is_not(tmp_path) -> None:
 def test_client_that_does_not_read_is_closed(tmp_path, stream: bool) -> None:
     text = "a word " * (16 * MIB // 7)
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: Asked) -> Reply:
         if stream:
-            return Told(200, b"".join(chat_stream(*([text[: 64 * 1024]] * 256))), SSE)
-        told = json.loads(complete(asked).body)
-        told["choices"][0]["message"]["content"] = text
-        return Told(200, json.dumps(told).encode())
+            return Reply(200, b"".join(chat_stream(*([text[: 64 * 1024]] * 256))), SSE)
+        reply = json.loads(complete(asked).body)
+        reply["choices"][0]["message"]["content"] = text
+        return Reply(200, json.dumps(reply).encode())
 
     with odd_upstream() as odd:
         odd.answer = answer
@@ -425,10 +425,10 @@ def test_client_that_does_not_read_is_closed(tmp_path, stream: bool) -> None:
 def test_client_that_reads_slowly_is_not_closed(tmp_path) -> None:
     text = "a word " * (4 * MIB // 7)
 
-    def answer(asked: Asked) -> Told:
-        told = json.loads(complete(asked).body)
-        told["choices"][0]["message"]["content"] = text
-        return Told(200, json.dumps(told).encode())
+    def answer(asked: Asked) -> Reply:
+        reply = json.loads(complete(asked).body)
+        reply["choices"][0]["message"]["content"] = text
+        return Reply(200, json.dumps(reply).encode())
 
     with odd_upstream() as odd:
         odd.answer = answer

@@ -29,7 +29,7 @@ from dragoman.transport import Connector, TransportError
 from tests.support import endings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
 from tests.support.views import seen_body
@@ -78,11 +78,11 @@ def gateway(odd: OddUpstream) -> Stand:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_g6_signs_of_life_come_before_the_first_content(gateway, odd, dialect: str) -> None:
     body, sign = question(dialect, "odd", SHORT), KEEP_ALIVE[dialect]
-    told = Told(200, b"".join(chat_stream("It ", "rains.")), SSE)
-    odd.answer = lambda _asked: told
+    reply = Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
+    odd.answer = lambda _asked: reply
     quick = post(gateway, dialect, body).text
     gate = Gate()
-    odd.answer = lambda _asked: gate.wait() or told
+    odd.answer = lambda _asked: gate.wait() or reply
     with RawClient(gateway.url, PATHS[dialect], body) as client:
         head = client.head()
         client.body_with(sign * 3)
@@ -146,7 +146,7 @@ def test_answers_in_one_piece_get_no_signs_of_life(gateway, dialect: str) -> Non
 def test_g_5_every_event_leaves_as_it_comes(gateway, odd, dialect: str) -> None:
     words = ("One ", "two ", "three ", "four.")
     gate = Gate()
-    odd.answer = lambda _asked: Told(200, gate.each(chat_stream(*words)), SSE)
+    odd.answer = lambda _asked: Reply(200, gate.each(chat_stream(*words)), SSE)
     with RawClient(gateway.url, PATHS[dialect], question(dialect, "odd")) as client:
         for word in words:
             gate.open()
@@ -205,7 +205,7 @@ def test_comments_of_the_upstream_are_signs_of_its_life(gateway, odd) -> None:
             yield b": still here\n\n"
         yield from frames[1:]
 
-    odd.answer = lambda _asked: Told(200, slowly(chat_stream("It ", "rains.")), SSE)
+    odd.answer = lambda _asked: Reply(200, slowly(chat_stream("It ", "rains.")), SSE)
     got = post(gateway, "anthropic", question("anthropic", "odd"))
 
     assert "finish" == check("anthropic", got.content).ended
@@ -330,7 +330,7 @@ def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
         yield b"".join(chat_stream("It", " rains."))
         gate.wait()  # the connection stays open behind the end of the stream
 
-    odd.answer = lambda _asked: Told(200, lingering(), SSE)
+    odd.answer = lambda _asked: Reply(200, lingering(), SSE)
     with RawClient(gateway.url, PATHS[dialect], question(dialect, "odd")) as client:
         client.head()
         client.body_with(last[dialect])
@@ -433,7 +433,7 @@ def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -
 
 @pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
 @pytest.mark.parametrize(
-    ("fault", "agent", "told"),
+    ("fault", "agent", "failed"),
     [
         ("ends-in:text", "QwenCode/0.15.10 (linux; x64)", False),
         ("ends-in:text", "openai-python", True),
@@ -441,14 +441,14 @@ def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -
     ],
 )
 def test_p_10_truncated_stream_has_no_error_event_for_a_client_that_retries_without_one(
-    gateway, upstream: str, fault: str, agent: str, *, told: bool
+    gateway, upstream: str, fault: str, agent: str, *, failed: bool
 ) -> None:
     asked = question("chat", f"{upstream}/plain+{fault}")
 
     got = post(gateway, "chat", asked, headers={"user-agent": agent}).text
 
-    assert told is ('"error"' in got)
-    assert told is ("[DONE]" in got)
+    assert failed is ('"error"' in got)
+    assert failed is ("[DONE]" in got)
     assert '"finish_reason":"' not in got
 
 
@@ -505,7 +505,7 @@ def test_p_9_arguments_that_can_be_repaired_are_repaired_and_announced(
     text = f"<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{written}"
     message = {"content": text + "<|tool_call_end|>"} if native else {"tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    odd.tells(200, {"id": "x", "model": "m", "choices": [choice]})
+    odd.answer_with(200, {"id": "x", "model": "m", "choices": [choice]})
     got = post(gateway, dialect, question(dialect, "odd", tools=[WEATHER], stream=False))
     body = got.json()
     found = (
@@ -591,11 +591,11 @@ async def fetch_many(found: Stand, slowly: int) -> tuple[dict[int, tuple[str, st
             await asyncio.sleep(0.05)
 
     looking = asyncio.create_task(look())
-    told = await asyncio.gather(
+    texts_of_all = await asyncio.gather(
         *(fetch_all(found, dialect, numbers, slowly) for dialect, numbers in shares.items())
     )
     looking.cancel()
     received = {}
-    for (dialect, numbers), texts in zip(shares.items(), told, strict=True):
+    for (dialect, numbers), texts in zip(shares.items(), texts_of_all, strict=True):
         received |= {number: (dialect, text) for number, text in zip(numbers, texts, strict=True)}
     return received, most

@@ -11,7 +11,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged
 
@@ -51,7 +51,7 @@ def body(usage: dict[str, Any]) -> bytes:
 def test_cost_of_a_complete_response_is_in_a_header_and_in_the_log(
     gateway: Stand, peer: OddUpstream, dialect: str
 ) -> None:
-    peer.tells(200, body(USAGE))
+    peer.answer_with(200, body(USAGE))
     got = post(gateway, dialect, question(dialect, "priced/m", stream=False))
 
     assert "0.00001234" == got.headers["x-dragoman-cost"]
@@ -71,7 +71,7 @@ def test_cost_of_a_stream_is_in_the_log_and_in_usage_of_chat(
     last = {"id": "c", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "m"}
     last |= {"choices": [], "usage": USAGE}
     frames.append(b"data: %b\n\n" % json.dumps(last).encode())
-    peer.answer = lambda _asked: Told(200, b"".join([*frames, done]), SSE)
+    peer.answer = lambda _asked: Reply(200, b"".join([*frames, done]), SSE)
     got = post(gateway, dialect, question(dialect, "priced/m"))
 
     assert () == check(dialect, got.content).violations
@@ -85,7 +85,7 @@ def test_cost_that_another_gateway_reports_in_a_header_is_passed_on(
     gateway: Stand, peer: OddUpstream, name: str
 ) -> None:
     counts = {key: USAGE[key] for key in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    peer.tells(200, body(counts), **{name: "1.5e-05"})
+    peer.answer_with(200, body(counts), **{name: "1.5e-05"})
     got = post(gateway, "anthropic", question("anthropic", "priced/m", stream=False))
 
     assert "0.000015" == got.headers["x-dragoman-cost"]
@@ -95,7 +95,7 @@ def test_cost_that_another_gateway_reports_in_a_header_is_passed_on(
 @pytest.mark.parametrize("value", ["", "None", "-1", "nan"])
 def test_header_without_a_cost_is_ignored(gateway: Stand, peer: OddUpstream, value: str) -> None:
     counts = {key: USAGE[key] for key in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    peer.tells(200, body(counts), x_litellm_response_cost=value)
+    peer.answer_with(200, body(counts), x_litellm_response_cost=value)
     got = post(gateway, "chat", question("chat", "priced/m", stream=False))
 
     assert 200 == got.status_code

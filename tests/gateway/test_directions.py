@@ -246,13 +246,13 @@ def test_ids_are_unique_over_a_conversation_whose_upstream_has_only_one(
         ids += said.ids
         talk.answer(said, f"{number} degrees", f"{number} knots")
     history = received(gateway.simulator.exchanges[-1])
-    told = [f"{number} {unit}" for number in range(5) for unit in ("degrees", "knots")]
+    results = [f"{number} {unit}" for number in range(5) for unit in ("degrees", "knots")]
 
     assert 10 == len({*ids})
     assert "call_0" == ids[0] == history.ids[0]
     assert 10 == len({*history.ids})
     # Each result stands by its call.
-    assert [*zip(history.ids, told, strict=True)] == [*history.results]
+    assert [*zip(history.ids, results, strict=True)] == [*history.results]
 
 
 @upstreams

@@ -32,17 +32,17 @@ def gateway() -> Stand:
 
 
 @pytest.fixture(scope="module")
-def told(gateway: Stand) -> dict[tuple[str, str], str]:
+def texts_seen(gateway: Stand) -> dict[tuple[str, str], str]:
     """Every ending as every client sees it, asked for all at once."""
     texts = gateway.do(endings.ask_all(gateway), timeout=100)
     return {(ending.name, dialect): text for (ending, dialect), text in texts.items()}
 
 
 @pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
-def test_g3_client_sees_exactly(told, ending: Ending, dialect: str) -> None:
+def test_g3_client_sees_exactly(texts_seen, ending: Ending, dialect: str) -> None:
     expected = (ROOT / f"{ending.name}.{dialect}.txt").read_text()
 
-    assert expected == told[ending.name, dialect]
+    assert expected == texts_seen[ending.name, dialect]
 
 
 def test_no_file_is_left_over_and_every_fault_is_played() -> None:
@@ -162,9 +162,9 @@ def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
 @pytest.mark.parametrize("name", ["length_in_text", "length_in_call", "length_in_native_call"])
 def test_limit_of_tokens_is_reported_and_not_masked(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)
-    told = {"chat": '"finish_reason":"length"', "anthropic": '"stop_reason":"max_tokens"'}
+    words = {"chat": '"finish_reason":"length"', "anthropic": '"stop_reason":"max_tokens"'}
 
     for answer in seen(ending, dialect).values():
         assert (
-            told.get(dialect, '"incomplete_details":{"reason":"max_output_tokens"}') in answer.body
+            words.get(dialect, '"incomplete_details":{"reason":"max_output_tokens"}') in answer.body
         )

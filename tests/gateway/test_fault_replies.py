@@ -148,7 +148,7 @@ LASTING = {"bad_request", "context_length", "content_policy", "billing", "not_fo
 REFUSED = {"auth": (401, "invalid_api_key"), "permission": (403, "permission_denied")}
 
 
-def told(dialect: str, body: bytes) -> tuple[str, str | None, str]:
+def read_error(dialect: str, body: bytes) -> tuple[str, str | None, str]:
     """Return type, code and message of an error body."""
     error = json.loads(body)["error"]
     if dialect == "anthropic":
@@ -166,20 +166,20 @@ def test_kind_has_its_status_and_words(
     gateway, peer, kind: str, dialect: str, stream: bool
 ) -> None:
     status, error, messages, others, _ = KINDS[kind]
-    peer.tells(status, {"error": error})
+    peer.answer_with(status, {"error": error})
 
     got = post(gateway, dialect, question(dialect, "odd", stream=stream))
-    kind_told, code, message = told(dialect, got.content)
+    kind_read, code, message = read_error(dialect, got.content)
 
     if dialect == "anthropic":
-        assert messages == (got.status_code, kind_told)
+        assert messages == (got.status_code, kind_read)
     elif (kind, dialect) == ("overloaded", "responses"):
         # Codex does not retry after `server_is_overloaded`.
-        assert (503, "server_error", "server_error") == (got.status_code, kind_told, code)
+        assert (503, "server_error", "server_error") == (got.status_code, kind_read, code)
     elif (kind, dialect) == ("billing", "responses"):
-        assert (400, *others[1:]) == (got.status_code, kind_told, code)  # Codex retries a 402
+        assert (400, *others[1:]) == (got.status_code, kind_read, code)  # Codex retries a 402
     else:
-        assert others == (got.status_code, kind_told, code)
+        assert others == (got.status_code, kind_read, code)
     assert f"odd: {error['message']}" in message
     assert ("false" if kind in LASTING else None) == got.headers.get("x-should-retry")
     prefix = "prompt is too long: " if (kind, dialect) == ("context_length", "anthropic") else ""
@@ -214,7 +214,9 @@ def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
     gateway, peer, kind: str, dialect: str
 ) -> None:
     status, code = REFUSED[kind]
-    peer.tells(status, {"error": {"message": f"Incorrect API key provided: {KEY}", "code": code}})
+    peer.answer_with(
+        status, {"error": {"message": f"Incorrect API key provided: {KEY}", "code": code}}
+    )
 
     ours = post(gateway, dialect, question(dialect, "odd"))
     theirs = post(gateway, dialect, question(dialect, "own"), headers={"x-api-key": "mine"})
@@ -236,7 +238,7 @@ def test_secrets_in_an_upstreams_words_are_not_forwarded(
     if stream:
         peer.streams(chunk, error)
     else:
-        peer.tells(400, error)
+        peer.answer_with(400, error)
 
     got = post(gateway, dialect, question(dialect, "odd", stream=stream))
 
@@ -246,7 +248,7 @@ def test_secrets_in_an_upstreams_words_are_not_forwarded(
 
 
 def test_retry_after_and_request_id_of_the_upstream_are_forwarded(gateway, peer) -> None:
-    peer.tells(429, {"error": {"message": "no"}}, retry_after="12", x_request_id="req_theirs")
+    peer.answer_with(429, {"error": {"message": "no"}}, retry_after="12", x_request_id="req_theirs")
 
     got = post(gateway, "chat", question("chat", "odd"))
 
@@ -258,11 +260,11 @@ def test_retry_after_and_request_id_of_the_upstream_are_forwarded(gateway, peer)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -> None:
     later = formatdate(time.time() + 1000, usegmt=True)
-    peer.tells(503, {"error": {"message": "no"}}, retry_after=later)
+    peer.answer_with(503, {"error": {"message": "no"}}, retry_after=later)
     future = post(gateway, dialect, question(dialect, "odd"))
-    peer.tells(503, {"error": {"message": "no"}}, retry_after="Fri, 01 Jan 2016 00:00:00 GMT")
+    peer.answer_with(503, {"error": {"message": "no"}}, retry_after="Fri, 01 Jan 2016 00:00:00 GMT")
     past = post(gateway, dialect, question(dialect, "odd"))
-    peer.tells(503, {"error": {"message": "no"}}, retry_after="when it rains")
+    peer.answer_with(503, {"error": {"message": "no"}}, retry_after="when it rains")
     never = post(gateway, dialect, question(dialect, "odd"))
 
     assert 900 < int(future.headers["retry-after"]) <= 1000
@@ -278,7 +280,7 @@ def test_rate_limits_of_the_upstream_are_forwarded(
     message = {"role": "assistant", "content": "So."}
     answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     limits = {"x_ratelimit_remaining_tokens": "7", "x_ratelimit_reset_tokens": "6m0s"}
-    peer.tells(status, answer if status == 200 else {"error": {"message": "no"}}, **limits)
+    peer.answer_with(status, answer if status == 200 else {"error": {"message": "no"}}, **limits)
 
     got = post(gateway, dialect, question(dialect, "odd", stream=False))
 
@@ -293,9 +295,9 @@ def test_rate_limits_of_the_upstream_are_forwarded(
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("said", ["true", "false"])
 def test_should_retry_of_the_upstream_is_forwarded(gateway, peer, dialect: str, said: str) -> None:
-    peer.tells(500, {"error": {"message": "no"}}, x_should_retry=said)
+    peer.answer_with(500, {"error": {"message": "no"}}, x_should_retry=said)
     got = post(gateway, dialect, question(dialect, "odd"))
-    peer.tells(500, {"error": {"message": "no"}})
+    peer.answer_with(500, {"error": {"message": "no"}})
     without = post(gateway, dialect, question(dialect, "odd"))
 
     assert said == got.headers["x-should-retry"]
@@ -303,7 +305,7 @@ def test_should_retry_of_the_upstream_is_forwarded(gateway, peer, dialect: str, 
 
 
 def test_redirect_is_not_followed_and_names_what_to_set(gateway, peer) -> None:
-    peer.tells(308, b"", location="https://elsewhere.example/v1")
+    peer.answer_with(308, b"", location="https://elsewhere.example/v1")
 
     got = post(gateway, "chat", question("chat", "odd"))
 
@@ -311,7 +313,7 @@ def test_redirect_is_not_followed_and_names_what_to_set(gateway, peer) -> None:
     assert "set `base_url`" in got.text
 
 
-UNTOLD = {
+FAILURES_IN_A_200 = {
     "error and no choices": {"error": {"message": "provider went away"}, "choices": []},
     "error as text": {"error": "provider went away"},
     "finish reason error": {
@@ -332,30 +334,30 @@ UNTOLD = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("case", UNTOLD)
+@pytest.mark.parametrize("case", FAILURES_IN_A_200)
 def test_g1_error_in_a_good_answer_is_a_502_with_its_words(
     gateway, peer, case: str, stream: bool, dialect: str
 ) -> None:
-    told: Any = UNTOLD[case]
+    reply: Any = FAILURES_IN_A_200[case]
     if stream:
-        peer.streams(told, b"[DONE]")
+        peer.streams(reply, b"[DONE]")
     else:
-        peer.tells(200, json.loads(json.dumps(told).replace('"delta"', '"message"')))
+        peer.answer_with(200, json.loads(json.dumps(reply).replace('"delta"', '"message"')))
 
     got = post(gateway, dialect, question(dialect, "odd", stream=stream))
 
     assert 502 == got.status_code
     words = {"finish reason error": "`error`", "the provider's own reason alone": "network_error"}
-    assert words.get(case, "provider went away") in told_message(got)
+    assert words.get(case, "provider went away") in error_message(got)
 
 
-def told_message(got: Any) -> str:
+def error_message(got: Any) -> str:
     return str(got.json()["error"]["message"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
-    peer.tells(200, b"Welcome to the hotel's network", content_type="text/plain")
+    peer.answer_with(200, b"Welcome to the hotel's network", content_type="text/plain")
 
     for stream in (True, False):
         got = post(gateway, dialect, question(dialect, "odd", stream=stream))
@@ -377,14 +379,14 @@ PAGE = (
 def test_html_page_is_named_by_its_title_with_a_hint_and_ends_agents(
     gateway, peer, dialect: str, status: int, kind: str
 ) -> None:
-    peer.tells(status, PAGE, content_type=kind)
+    peer.answer_with(status, PAGE, content_type=kind)
 
     for stream in (True, False):
         got = post(gateway, dialect, question(dialect, "odd", stream=stream))
 
         assert (400 if dialect == "responses" else 424) == got.status_code
         assert "false" == got.headers["x-should-retry"]
-        assert told_message(got).endswith(
+        assert error_message(got).endswith(
             'an HTML page ("Acme & Co login") instead of an API response; '
             "check `base_url`, which usually ends in `/v1`"
         )
@@ -393,12 +395,12 @@ def test_html_page_is_named_by_its_title_with_a_hint_and_ends_agents(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_html_page_with_a_passing_status_keeps_it(gateway, peer, dialect: str) -> None:
-    peer.tells(502, b"<html><head><title>502 Bad Gateway</title>", content_type="text/html")
+    peer.answer_with(502, b"<html><head><title>502 Bad Gateway</title>", content_type="text/html")
 
     got = post(gateway, dialect, question(dialect, "odd", stream=True))
 
     assert 502 == got.status_code
-    assert 'an HTML page ("502 Bad Gateway") instead of an API error; a proxy' in told_message(got)
+    assert 'an HTML page ("502 Bad Gateway") instead of an API error; a proxy' in error_message(got)
 
 
 # --- the client's mistakes ----------------------------------------------------------------------------
@@ -428,7 +430,7 @@ def test_p_7_mistakes_in_a_request_are_reported_with_their_path(gateway, dialect
 
     for path, body in wrong.items():
         got = post(gateway, dialect, body)
-        kind, _, message = told(dialect, got.content)
+        kind, _, message = read_error(dialect, got.content)
 
         assert (400, "invalid_request_error") == (got.status_code, kind), path
         assert path in message or path in str(got.json()["error"].get("param")), message
@@ -449,7 +451,7 @@ def test_body_that_is_no_request_is_refused(gateway, dialect: str, body: bytes, 
     got = post(gateway, dialect, body)
 
     assert 400 == got.status_code
-    assert says in told(dialect, got.content)[2]
+    assert says in read_error(dialect, got.content)[2]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -475,7 +477,7 @@ def test_packing_that_is_not_known_is_415(gateway, dialect: str) -> None:
     got = post(gateway, dialect, b"\x0b\x02\x80", headers={"content-encoding": "br"})
 
     assert 415 == got.status_code
-    assert "gzip" in told(dialect, got.content)[2]
+    assert "gzip" in read_error(dialect, got.content)[2]
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
@@ -483,7 +485,7 @@ def test_body_that_is_not_compressed_as_declared_is_400(gateway, encoding: str) 
     got = post(gateway, "chat", b"{}", headers={"content-encoding": encoding})
 
     assert 400 == got.status_code
-    assert "is not packed" in told("chat", got.content)[2]
+    assert "is not packed" in read_error("chat", got.content)[2]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -495,7 +497,7 @@ def test_body_that_is_too_large_is_413(gateway, dialect: str, pack) -> None:
     got = post(gateway, dialect, pack(body), headers=headers)
 
     assert 413 == got.status_code
-    assert "max_request_bytes" in told(dialect, got.content)[2]
+    assert "max_request_bytes" in read_error(dialect, got.content)[2]
     assert 200 == post(gateway, dialect).status_code
 
 
@@ -514,8 +516,8 @@ def test_unknown_path_is_404_in_the_dialect_that_the_client_shows(gateway) -> No
     anthropic = get(gateway, "/v1/unknown", headers={"anthropic-version": "2023-06-01"})
 
     assert (404, 404) == (openai.status_code, anthropic.status_code)
-    assert "/v1/chat/completions" in told("chat", openai.content)[2]
-    assert "not_found_error" == told("anthropic", anthropic.content)[0]
+    assert "/v1/chat/completions" in read_error("chat", openai.content)[2]
+    assert "not_found_error" == read_error("anthropic", anthropic.content)[0]
 
 
 # --- our own ------------------------------------------------------------------------------------------
@@ -573,7 +575,7 @@ def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, str
         (failed,) = notices(found, "gateway failed", id=got.headers["request-id"])
 
     assert 500 == got.status_code
-    assert "log" in told(dialect, got.content)[2]
+    assert "log" in read_error(dialect, got.content)[2]
     assert "ZeroDivisionError" == failed["error"]
     assert "no memory" not in got.text
 

@@ -31,8 +31,11 @@ def locked() -> Stand:
 
 def identified(answer) -> bool:
     """Say whether an answer has its id, under both names."""
-    told = answer.headers["request-id"]
-    return bool(re.fullmatch(r"req_\w{24}", told)) and told == answer.headers["x-request-id"]
+    request_id = answer.headers["request-id"]
+    return (
+        bool(re.fullmatch(r"req_\w{24}", request_id))
+        and request_id == answer.headers["x-request-id"]
+    )
 
 
 @clients

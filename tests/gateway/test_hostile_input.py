@@ -20,7 +20,7 @@ import pytest
 from tests.support.gateway import DIALECTS, PATHS
 from tests.support.health_probe import Gap, idle_gap, probing
 from tests.support.memory import resident_bytes
-from tests.support.odd_upstream import SSE, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
 from tests.support.serving import Served, serving
 from tests.support.waiting import until
 
@@ -59,8 +59,8 @@ class Case(NamedTuple):
     client: str  # dialect
     upstream: str  # dialect
     body: Callable[[], bytes] = bytes
-    told: Callable[[], Told] | None = None  # without one the upstream gives a short answer
-    status: int = 200  # what the client must be told
+    reply: Callable[[], Reply] | None = None  # without one the upstream gives a short answer
+    status: int = 200  # that the client must get
     says: str = ""  # a word of the client's answer
     path: str = ""  # if it is another than the dialect's own
     method: str = "POST"
@@ -70,9 +70,9 @@ class Case(NamedTuple):
 def ask(stand: Stand, case: Case) -> tuple[int, bytes]:
     """Send a case's request and return the status and body of its answer."""
     stand.odd.answer = lambda _asked: short_answer(case.upstream)
-    if case.told is not None:
-        told = case.told()
-        stand.odd.answer = lambda _asked: told
+    if case.reply is not None:
+        reply = case.reply()
+        stand.odd.answer = lambda _asked: reply
     place = stand.served.url.removeprefix("http://")
     connection = http.client.HTTPConnection(place, timeout=110)
     try:
@@ -106,8 +106,8 @@ def slowdown() -> float:
     return max(1.0, (time.process_time() - began) / 3 / DECODE_SECONDS)
 
 
-def short_answer(dialect: str) -> Told:
-    return Told(200, complete(dialect, "Hello."))
+def short_answer(dialect: str) -> Reply:
+    return Reply(200, complete(dialect, "Hello."))
 
 
 def complete(dialect: str, text: str = "", arguments: str = "") -> bytes:
@@ -274,13 +274,13 @@ def from_clients() -> dict[str, Case]:
     return found
 
 
-def beginning_with(text: str, **more: Any) -> Told:
+def beginning_with(text: str, **more: Any) -> Reply:
     """Return a stream of Chat whose first event says a text, among other things."""
     frame = {"choices": [{"index": 0, "delta": {"content": text}, **more}]}
-    return Told(200, [b"data: %b\n\n" % dump(frame), *chat_stream("Hello.")], SSE)
+    return Reply(200, [b"data: %b\n\n" % dump(frame), *chat_stream("Hello.")], SSE)
 
 
-def one_large_event(upstream: str, text: str) -> Told:
+def one_large_event(upstream: str, text: str) -> Reply:
     """Return a stream whose first delta is a large one; where its end repeats it, the end does not."""
     if upstream == "chat":
         return beginning_with(text)
@@ -314,7 +314,7 @@ def one_large_event(upstream: str, text: str) -> Told:
             {"type": "response.completed", "response": {**response, "status": "completed"}},
         ]
     frames = [b"event: %b\ndata: %b\n\n" % (one["type"].encode(), dump(one)) for one in events]
-    return Told(200, frames, SSE)
+    return Reply(200, frames, SSE)
 
 
 def from_upstreams() -> dict[str, Case]:
@@ -326,28 +326,28 @@ def from_upstreams() -> dict[str, Case]:
         stream = plain._replace(body=partial(request, client, upstream, stream=True))
         arguments = partial(complete, upstream, arguments=json.dumps({"a": '"' * (5 * MIB // 2)}))
         found[f"{way}: 10 MB of escaped arguments"] = plain._replace(
-            told=lambda arguments=arguments: Told(200, arguments())
+            reply=lambda arguments=arguments: Reply(200, arguments())
         )
         found[f"{way}: a packed stream of a million empty events"] = stream._replace(
-            told=lambda: Told(200, gzip.compress(b"\n\n" * MANY), {**SSE, **PACKED}),
+            reply=lambda: Reply(200, gzip.compress(b"\n\n" * MANY), {**SSE, **PACKED}),
             status=502,
         )
         found[f"{way}: a packed stream of events that are no JSON"] = stream._replace(
-            told=lambda: Told(200, gzip.compress(b"data: 1\n\n" * 50_000), {**SSE, **PACKED}),
+            reply=lambda: Reply(200, gzip.compress(b"data: 1\n\n" * 50_000), {**SSE, **PACKED}),
             status=502,
         )
         found[f"{way}: one event of 30 MB"] = stream._replace(
-            told=partial(one_large_event, upstream, ("a" * 7 + '"') * (7 * MIB // 2))
+            reply=partial(one_large_event, upstream, ("a" * 7 + '"') * (7 * MIB // 2))
         )
         if client != "chat":
             continue
         found[f"{way}: an error of beginnings of keys"] = plain._replace(
-            told=lambda: Told(400, dump({"error": {"message": KEYS[:MIB], "code": KEYS[:1000]}})),
+            reply=lambda: Reply(400, dump({"error": {"message": KEYS[:MIB], "code": KEYS[:1000]}})),
             status=400,
             says="[redacted]",
         )
         found[f"{way}: a packed complete answer of 65 MB"] = plain._replace(
-            told=lambda: Told(200, gzip.compress(b"{" + b" " * (65 * MIB)), {**JSON, **PACKED}),
+            reply=lambda: Reply(200, gzip.compress(b"{" + b" " * (65 * MIB)), {**JSON, **PACKED}),
             status=502,
             says="max_complete_bytes",
         )
@@ -355,17 +355,17 @@ def from_upstreams() -> dict[str, Case]:
         "responses",
         "responses",
         partial(request, "responses", "responses"),
-        told=lambda: Told(200, complete("responses", ("a" * 7 + '"') * (7 * MIB))),
+        reply=lambda: Reply(200, complete("responses", ("a" * 7 + '"') * (7 * MIB))),
         path="/v1/responses/compact",
     )
     for client in DIALECTS:
         stream = Case(client, "chat", partial(request, client, "chat", stream=True))
         found |= {
             f"chat to {client}: one event of 30 MB of escaped text": stream._replace(
-                told=partial(beginning_with, '"' * (15 * MIB)), status=502, says="max_json_escapes"
+                reply=partial(beginning_with, '"' * (15 * MIB)), status=502, says="max_json_escapes"
             ),
             f"chat to {client}: one event of two million values": stream._replace(
-                told=partial(beginning_with, "", logprobs=[0] * 2 * MANY),
+                reply=partial(beginning_with, "", logprobs=[0] * 2 * MANY),
                 status=502,
                 says="max_json_items",
             ),

@@ -159,8 +159,8 @@ def test_line_reports_warnings_retries_and_who_answered_in_the_end(
         line["upstream"],
         line["upstream_model"],
     )
-    told = answer.headers.get("x-dragoman-warnings", "").split(",")
-    assert {*told} - {""} <= {*line.get("warnings", ())}
+    warned = answer.headers.get("x-dragoman-warnings", "").split(",")
+    assert {*warned} - {""} <= {*line.get("warnings", ())}
     assert "anthropic" == answer.headers["x-dragoman-upstream"]
     assert ["chat/plain+error:500 attempt 1: server 500: the simulator failed"] == line["failures"]
 
@@ -222,7 +222,7 @@ def test_no_line_has_a_word_of_the_conversation(
     logged: Stand, dialect: str, upstream: str, stream: bool
 ) -> None:
     tool = {**WEATHER, "description": MARK}
-    told = "\n".join(
+    script = "\n".join(
         [
             f"A word: {MARK}",
             f"sim: think {MARK}",
@@ -237,7 +237,7 @@ def test_no_line_has_a_word_of_the_conversation(
     }[dialect]
     for quirks in ("", "+bad-json-args", "+cut:1500", "+error:400", "+garbage"):
         model = f"{upstream}/plain+chunk:500{quirks}"
-        body = question(dialect, model, told, tools=[tool], stream=stream, **marked)
+        body = question(dialect, model, script, tools=[tool], stream=stream, **marked)
         answer = post(logged, dialect, body, headers=HEADERS)
         line_of(logged, answer)
         if not quirks:

@@ -23,7 +23,7 @@ from dragoman.gateway.config.settings import Server, Settings, Store, Timeouts
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.limits import Limits
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Asked, Gate, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, Asked, Gate, OddUpstream, Reply, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
@@ -147,14 +147,14 @@ def dialect_of(asked: Asked) -> str:
     return next((name for name, path in PATHS.items() if asked.path == path), "")
 
 
-def good(asked: Asked) -> Told:
+def good(asked: Asked) -> Reply:
     """Answer at length, as it was asked: streamed or complete."""
     dialect = dialect_of(asked)
     if not dialect:  # what is kept, compacted or counted
-        return Told(200, json.dumps({**responses_body(TEXT), "input_tokens": 7}).encode())
+        return Reply(200, json.dumps({**responses_body(TEXT), "input_tokens": 7}).encode())
     if b'"stream": true' in asked.body[:SIZE] or b'"stream":true' in asked.body:
-        return Told(200, stream_of(dialect, TEXT), SSE)
-    return Told(200, json.dumps(BODIES[dialect](TEXT)).encode())
+        return Reply(200, stream_of(dialect, TEXT), SSE)
+    return Reply(200, json.dumps(BODIES[dialect](TEXT)).encode())
 
 
 # --- the place --------------------------------------------------------------------------------------
@@ -266,24 +266,24 @@ def test_good_answer_leaves_nothing(shared, dialect: str, to: str, stream: bool)
         assert not survivors(shared, work)
 
 
-def failing(asked: Asked) -> Told:
-    return Told(500, json.dumps({"error": {"message": TEXT}}).encode())
+def failing(asked: Asked) -> Reply:
+    return Reply(500, json.dumps({"error": {"message": TEXT}}).encode())
 
 
-def refusing(asked: Asked) -> Told:
-    return Told(400, json.dumps({"error": {"message": TEXT, "type": "x"}}).encode())
+def refusing(asked: Asked) -> Reply:
+    return Reply(400, json.dumps({"error": {"message": TEXT, "type": "x"}}).encode())
 
 
-def raging(asked: Asked) -> Told:
-    return Told(200, b"{" * SIZE)
+def raging(asked: Asked) -> Reply:
+    return Reply(200, b"{" * SIZE)
 
 
-def cutting(asked: Asked) -> Told:
-    told = good(asked)
-    if isinstance(told.body, bytes):
-        headers = {**told.headers, "content-length": str(len(told.body))}
-        return Told(200, told.body[: SIZE // 2], headers)
-    return Told(200, told.body[:3], SSE)
+def cutting(asked: Asked) -> Reply:
+    reply = good(asked)
+    if isinstance(reply.body, bytes):
+        headers = {**reply.headers, "content-length": str(len(reply.body))}
+        return Reply(200, reply.body[: SIZE // 2], headers)
+    return Reply(200, reply.body[:3], SSE)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
@@ -292,7 +292,7 @@ def cutting(asked: Asked) -> Told:
     "answer", [failing, refusing, raging, cutting], ids=lambda one: one.__name__
 )
 def test_failure_of_an_upstream_leaves_nothing(
-    shared, answer: Callable[[Asked], Told], dialect: str, stream: bool
+    shared, answer: Callable[[Asked], Reply], dialect: str, stream: bool
 ) -> None:
     shared.odd.answer = answer
     with Client(shared.gateway.url) as client:
@@ -366,12 +366,12 @@ def test_packed_request_leaves_nothing(shared, dialect: str, bad: bool) -> None:
 def test_client_that_leaves_leaves_nothing(shared, dialect: str, stream: bool) -> None:
     gates: list[Gate] = []
 
-    def waiting(asked: Asked) -> Told:
+    def waiting(asked: Asked) -> Reply:
         gate = Gate()
         gates.append(gate)
-        told = good(asked)
-        parts = [told.body] if isinstance(told.body, bytes) else list(told.body)
-        return Told(200, gate.each([parts[0][:10], *parts]), told.headers)
+        reply = good(asked)
+        parts = [reply.body] if isinstance(reply.body, bytes) else list(reply.body)
+        return Reply(200, gate.each([parts[0][:10], *parts]), reply.headers)
 
     shared.odd.answer = waiting
 
@@ -401,14 +401,14 @@ def test_client_that_leaves_while_it_asks_leaves_nothing(shared) -> None:
 def test_upstream_that_is_late_leaves_nothing(dialect: str, begun: bool, stream: bool) -> None:
     gates: list[Gate] = []
 
-    def waiting(asked: Asked) -> Told:
+    def waiting(asked: Asked) -> Reply:
         gate = Gate()
         gates.append(gate)
-        told = good(asked)
-        parts = [told.body] if isinstance(told.body, bytes) else list(told.body)
+        reply = good(asked)
+        parts = [reply.body] if isinstance(reply.body, bytes) else list(reply.body)
         if begun:
             gate.open(2)
-        return Told(200, gate.each([parts[0][:-10], parts[0][-10:], *parts[1:]]), told.headers)
+        return Reply(200, gate.each([parts[0][:-10], parts[0][-10:], *parts[1:]]), reply.headers)
 
     with odd_upstream() as odd:
         odd.answer = waiting

@@ -35,13 +35,13 @@ def test_failure_to_list_models_is_remembered_briefly(
     both: tuple[Stand, OddUpstream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, odd = both
-    odd.tells(500, FAILED)
+    odd.answer_with(500, FAILED)
     before = [listed(found), listed(found)]
     asked = len(odd.asked)
     found.running.gateway.runtime.catalogue.forget()
     monkeypatch.setattr(models, "_FAILED_SECONDS", 0.0)
     before.append(listed(found))
-    odd.tells(200, LISTED)
+    odd.answer_with(200, LISTED)
     after = [listed(found), listed(found)]
 
     assert ([[], [], []], 1) == (before, asked)  # not asked with every request
@@ -53,9 +53,9 @@ def test_known_models_stay_listed_while_their_upstream_fails(
 ) -> None:
     found, odd = both
     monkeypatch.setattr(models, "_KEPT_SECONDS", 0.0)
-    odd.tells(200, LISTED)
+    odd.answer_with(200, LISTED)
     known = listed(found)
-    odd.tells(500, FAILED)
+    odd.answer_with(500, FAILED)
 
     assert ["new"] == known == listed(found)
     assert 2 == len(odd.asked)

@@ -26,7 +26,7 @@ def test_node_sdks_loop_over_a_tool_in_all_directions(gateway: Stand) -> None:
     ]
 
     assert (0, "") == (done.returncode, done.stderr)
-    told = json.loads(done.stdout)
-    assert sorted(ways) == sorted(told)
-    assert [[["get_weather", ["city"]]] * 2] * 18 == [one["calls"] for one in told.values()]
-    assert all("sunny" in one["text"] for one in told.values())
+    printed = json.loads(done.stdout)
+    assert sorted(ways) == sorted(printed)
+    assert [[["get_weather", ["city"]]] * 2] * 18 == [one["calls"] for one in printed.values()]
+    assert all("sunny" in one["text"] for one in printed.values())

@@ -84,12 +84,12 @@ class Peer:
                     body += client.recv(65536)
                 answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "So"},
                                        "finish_reason": "stop"}]}  # fmt: skip
-                told = json.dumps(
+                body = json.dumps(
                     answer if self.status == 200 else {"error": {"message": self.message}}
                 )
                 client.sendall(
                     b"HTTP/1.1 %d X\r\n%b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-                    % (self.status, self.header, len(told), told.encode())
+                    % (self.status, self.header, len(body), body.encode())
                 )
 
 

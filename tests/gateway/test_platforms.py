@@ -58,7 +58,7 @@ def answered(served: Served) -> int:
 def test_windows_serves_and_stops_in_order(tmp_path: Path, signal_name: str) -> None:
     with serving_on(WINDOWS, tmp_path) as served:
         status = answered(served)
-        served.tell(signal_name)
+        served.send_signal(signal_name)
         code = served.end()
 
     assert (200, 0) == (status, code), served.text
@@ -88,7 +88,7 @@ def test_macos_workers_accept_from_one_socket(tmp_path: Path) -> None:
         subprocess.run(["kill", "-KILL", str(second)], check=True)
         statuses += [answered(served) for _ in range(5)]
         host, _, port = served.url.removeprefix("http://").partition(":")
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         code = served.end()
 
     assert {200} == set(statuses)

@@ -15,7 +15,7 @@ from tests.support.asking import get, post
 from tests.support.certificates import certificate
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
 from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.serving import serving, simulating
 from tests.support.simulator import question
 from tests.support.tunnel import (
@@ -185,7 +185,7 @@ def test_process_behind_a_proxy_of_the_environment_shows_no_password(tmp_path: P
         odd_upstream(certificate("wrong-host.pem")) as upstream,
         forward_proxy(credentials=f"ann:{PASSWORD}", hosts={host: upstream.port}) as proxy,
     ):
-        upstream.answer = lambda _asked: Told(200, b"".join(FRAMES), SSE)
+        upstream.answer = lambda _asked: Reply(200, b"".join(FRAMES), SSE)
         variables = {"https_proxy": proxy.url_for("ann", PASSWORD), "DRAGOMAN_LOG_LEVEL": "debug"}
         with serving(tmp_path, *options, *trust, **variables) as served:
             address, body = served.url + PATHS["chat"], question("chat", "m")

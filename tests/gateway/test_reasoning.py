@@ -103,7 +103,7 @@ def test_arguments_that_a_messages_client_rewrote_return_as_the_upstream_wrote_t
         if stream:
             odd.streams(chunk, b"[DONE]")
         else:
-            odd.tells(200, chunk)
+            odd.answer_with(200, chunk)
         upstream = Upstream(base_url=f"{odd.url}/v1", dialect="chat")
         with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
             body = question("anthropic", "m", "rain?", tools=[WEATHER], stream=stream)

@@ -27,7 +27,7 @@ from dragoman.gateway.config.settings import (
 )
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Asked, Gate, Told, odd_upstream
+from tests.support.odd_upstream import SSE, Asked, Gate, Reply, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared, question
@@ -326,23 +326,23 @@ KEPT = {"id": "resp_7", "object": "response", "status": "completed", "output": [
 ITEMS = {"object": "list", "data": [{"id": "msg_1"}], "has_more": False}
 
 
-def keeper(asked: Asked) -> Told:
+def keeper(asked: Asked) -> Reply:
     """Play a vendor that keeps its own responses."""
     path = asked.path.partition("?")[0].removeprefix("/v1")
     match asked.method, path:
         case "POST", "/responses/compact":
-            told: Any = {"object": "response.compaction", "model": json.loads(asked.body)["model"]}
+            reply: Any = {"object": "response.compaction", "model": json.loads(asked.body)["model"]}
         case "GET", "/responses/resp_7":
-            told = KEPT
+            reply = KEPT
         case "DELETE", "/responses/resp_7":
-            told = {"id": "resp_7", "object": "response", "deleted": True}
+            reply = {"id": "resp_7", "object": "response", "deleted": True}
         case "GET", "/responses/resp_7/input_items":
-            told = ITEMS
+            reply = ITEMS
         case "POST", "/responses/resp_7/cancel":
-            told = {**KEPT, "status": "cancelled"}
+            reply = {**KEPT, "status": "cancelled"}
         case _:
-            return Told(404, b'{"error": {"message": "no"}}')
-    return Told(200, json.dumps(told).encode())
+            return Reply(404, b'{"error": {"message": "no"}}')
+    return Reply(200, json.dumps(reply).encode())
 
 
 @contextmanager
@@ -424,7 +424,7 @@ def test_conversation_is_compacted_by_an_upstream_of_this_dialect_alone() -> Non
         other = post(
             found, "responses", {**asked, "model": "chat/plain"}, path="/v1/responses/compact"
         )
-        odd.tells(429, {"error": {"message": "slowly"}}, retry_after="7")
+        odd.answer_with(429, {"error": {"message": "slowly"}}, retry_after="7")
         busy = post(found, "responses", asked, path="/v1/responses/compact")
 
     assert {"object": "response.compaction", "model": "gpt-5"} == done.json()
@@ -441,7 +441,7 @@ def silent_keeper(body: list[bytes], headers: dict[str, str]) -> Iterator[tuple[
     """Run a gateway whose vendor sends headers and some bytes, then nothing until the gate opens."""
     gate = Gate()
     with odd_upstream() as odd:
-        odd.answer = lambda _asked: Told(200, itertools.chain(body, gate.each([b""])), headers)
+        odd.answer = lambda _asked: Reply(200, itertools.chain(body, gate.each([b""])), headers)
         vendor = Upstream(
             base_url=f"{odd.url}/v1",
             dialect="responses",
@@ -501,7 +501,7 @@ def test_vendor_error_that_never_ends_is_given_up() -> None:
     with silent_keeper([b'{"error": '], JSON) as (found, gate):
         pieces = itertools.chain([b'{"error": '], gate.each([b""]))
         with odd_upstream() as odd:
-            odd.answer = lambda _asked: Told(500, pieces, JSON)
+            odd.answer = lambda _asked: Reply(500, pieces, JSON)
             plan = found.running.gateway.plan.settings
             moved = structs.replace(plan.upstreams["vendor"], base_url=f"{odd.url}/v1")
             changed = structs.replace(plan, upstreams={"vendor": moved})

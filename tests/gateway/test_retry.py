@@ -14,7 +14,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged
 
@@ -95,7 +95,7 @@ def test_g9_every_failure_without_content_may_pass(gateway, fault: str) -> None:
     assert "message_stop" in tried.body
 
 
-def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") -> Told:
+def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") -> Reply:
     """Return an upstream's response that says a text, or nothing."""
     if dialect == "chat":
         shape = "delta" if stream else "message"
@@ -106,7 +106,9 @@ def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") 
         }
         body = {"id": "c", "created": 1, "model": "m", "choices": [choice]}
         frames = [b"data: %b\n\n" % json.dumps(body).encode(), b"data: [DONE]\n\n"]
-        return Told(200, b"".join(frames), SSE) if stream else Told(200, json.dumps(body).encode())
+        return (
+            Reply(200, b"".join(frames), SSE) if stream else Reply(200, json.dumps(body).encode())
+        )
     if dialect == "anthropic":
         usage = {"input_tokens": 1, "output_tokens": 1}
         block = {"type": "text", "text": text}
@@ -114,7 +116,7 @@ def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") 
         message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": usage}
         if not stream:
             whole = {**message, **ended, "content": [block] if text else []}
-            return Told(200, json.dumps(whole).encode())
+            return Reply(200, json.dumps(whole).encode())
         said = [
             {"type": "content_block_start", "index": 0, "content_block": {**block, "text": ""}},
             {
@@ -142,7 +144,7 @@ def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") 
         response = {"id": "r", "object": "response", "created_at": 1, "model": "m"}
         done = {**response, "status": "completed", "output": [item] if text else []}
         if not stream:
-            return Told(200, json.dumps(done).encode())
+            return Reply(200, json.dumps(done).encode())
         events = [
             {
                 "type": "response.created",
@@ -156,14 +158,16 @@ def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") 
             {"type": "response.completed", "response": done},
         ]
     frames = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events]
-    return Told(200, b"".join(frames), SSE)
+    return Reply(200, b"".join(frames), SSE)
 
 
 @contextmanager
-def answering(*told: Told, dialect: str, retries: int = 2) -> Iterator[tuple[Stand, OddUpstream]]:
+def answering(
+    *replies: Reply, dialect: str, retries: int = 2
+) -> Iterator[tuple[Stand, OddUpstream]]:
     """Run a gateway whose upstream gives these responses in turn, and the last one for ever."""
     with odd_upstream() as odd:
-        rest = list(told)
+        rest = list(replies)
         odd.answer = lambda _asked: rest.pop(0) if len(rest) > 1 else rest[0]
         upstream = Upstream(base_url=f"{odd.url}/v1", dialect=dialect, retries=retries)
         with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
@@ -253,7 +257,7 @@ def test_g9_upstream_may_say_whether_another_attempt_helps(
     status: int, said: str, asked: int
 ) -> None:
     with odd_upstream() as odd:
-        odd.tells(status, {"error": {"message": "no"}}, x_should_retry=said, retry_after="0")
+        odd.answer_with(status, {"error": {"message": "no"}}, x_should_retry=said, retry_after="0")
         upstream = Upstream(base_url=f"{odd.url}/v1", retries=1)
         with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
             got = post(found, "chat", question("chat", "m", stream=False))

@@ -10,7 +10,7 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged, notices
 
@@ -70,16 +70,16 @@ def gateway(peer: OddUpstream) -> Iterator[Stand]:
 
 def frames(upstream: str, *, begun: bool) -> list[bytes]:
     """Return a stream that fails with the key in every field, after a word if it is `begun`."""
-    told: list[dict[str, Any]]
+    frames: list[dict[str, Any]]
     match upstream:
         case "chat":
             first = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "So"}}]}
-            told = [{"id": "c", "object": "chat.completion.chunk", **first}, {"error": ERROR}]
+            frames = [{"id": "c", "object": "chat.completion.chunk", **first}, {"error": ERROR}]
         case "anthropic":
             usage = {"input_tokens": 1, "output_tokens": 1}
             message = {"id": "m", "type": "message", "role": "assistant", "content": [],
                        "model": "m", "stop_reason": None, "usage": usage}  # fmt: skip
-            told = [
+            frames = [
                 {"type": "message_start", "message": message},
                 {"type": "content_block_start", "index": 0,
                  "content_block": {"type": "text", "text": ""}},
@@ -92,7 +92,7 @@ def frames(upstream: str, *, begun: bool) -> list[bytes]:
             item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
             part = {"type": "output_text", "text": "", "annotations": []}
             failed = {**response, "status": "failed", "error": ERROR}
-            told = [
+            frames = [
                 {"type": "response.created", "response": {**response, "status": "in_progress"}},
                 {"type": "response.output_item.added", "output_index": 0,
                  "item": {**item, "status": "in_progress"}},
@@ -102,7 +102,7 @@ def frames(upstream: str, *, begun: bool) -> list[bytes]:
                  "content_index": 0, "delta": "So"},
                 {"type": "response.failed", "response": failed},
             ]  # fmt: skip
-    kept = told if begun else told[-1:]
+    kept = frames if begun else frames[-1:]
     return [
         b"event: %b\ndata: %b\n\n"
         % (one.get("type", "message").encode(), json.dumps({"sequence_number": at, **one}).encode())
@@ -128,18 +128,18 @@ def events(upstream: str) -> bytes:
 
 
 WAYS = {
-    "status 400": lambda upstream: Told(400, whole(upstream), HEADERS),
-    "status 401": lambda upstream: Told(401, whole(upstream), HEADERS),
-    "status 404": lambda upstream: Told(404, whole(upstream), HEADERS),
-    "status 429": lambda upstream: Told(429, whole(upstream), HEADERS),
-    "status 500": lambda upstream: Told(500, whole(upstream), HEADERS),
-    "no JSON": lambda _: Told(502, KEY.encode(), HEADERS),
-    "redirect": lambda _: Told(307, b"", HEADERS),
-    "good status": lambda upstream: Told(200, whole(upstream), HEADERS),
-    "no answer": lambda _: Told(200, b"<p>%b</p>" % KEY.encode(), HEADERS),
-    "first event": lambda one: Told(200, b"".join(frames(one, begun=False)), {**HEADERS, **SSE}),
-    "later event": lambda one: Told(200, b"".join(frames(one, begun=True)), {**HEADERS, **SSE}),
-    "error event": lambda upstream: Told(200, events(upstream), {**HEADERS, **SSE}),
+    "status 400": lambda upstream: Reply(400, whole(upstream), HEADERS),
+    "status 401": lambda upstream: Reply(401, whole(upstream), HEADERS),
+    "status 404": lambda upstream: Reply(404, whole(upstream), HEADERS),
+    "status 429": lambda upstream: Reply(429, whole(upstream), HEADERS),
+    "status 500": lambda upstream: Reply(500, whole(upstream), HEADERS),
+    "no JSON": lambda _: Reply(502, KEY.encode(), HEADERS),
+    "redirect": lambda _: Reply(307, b"", HEADERS),
+    "good status": lambda upstream: Reply(200, whole(upstream), HEADERS),
+    "no answer": lambda _: Reply(200, b"<p>%b</p>" % KEY.encode(), HEADERS),
+    "first event": lambda one: Reply(200, b"".join(frames(one, begun=False)), {**HEADERS, **SSE}),
+    "later event": lambda one: Reply(200, b"".join(frames(one, begun=True)), {**HEADERS, **SSE}),
+    "error event": lambda upstream: Reply(200, events(upstream), {**HEADERS, **SSE}),
 }
 
 
@@ -147,7 +147,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("upstream", DIALECTS)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- what it is told in
+def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- where it appears
     gateway: Stand, peer: OddUpstream, dialect: str, upstream: str, way: str, stream: bool
 ) -> None:
     peer.answer = lambda _asked: WAYS[way](upstream)
@@ -177,7 +177,7 @@ def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- wh
 def test_key_in_an_answer_to_another_endpoint_is_never_revealed(
     gateway: Stand, peer: OddUpstream, method: str, path: str, status: int
 ) -> None:
-    peer.answer = lambda _asked: Told(status, whole("responses"), HEADERS)
+    peer.answer = lambda _asked: Reply(status, whole("responses"), HEADERS)
     dialect = "anthropic" if "messages" in path else "responses"
     body = question(dialect, f"{dialect}/m", stream=False)
     got = post(gateway, dialect, body, path=path) if method == "POST" else get(gateway, path)
@@ -191,7 +191,7 @@ def test_key_in_an_answer_to_another_endpoint_is_never_revealed(
 def test_log_names_which_credential_was_refused(
     gateway: Stand, peer: OddUpstream, dialect: str
 ) -> None:
-    peer.answer = lambda _asked: Told(401, whole(dialect), HEADERS)
+    peer.answer = lambda _asked: Reply(401, whole(dialect), HEADERS)
 
     got = post(gateway, dialect, question(dialect, f"{dialect}/m"), path=PATHS[dialect])
 

@@ -26,7 +26,7 @@ from tests.support.odd_upstream import (
     Asked,
     Gate,
     OddUpstream,
-    Told,
+    Reply,
     chat_stream,
     odd_upstream,
 )
@@ -66,8 +66,8 @@ async def fifty(served: Served, odd: OddUpstream) -> tuple[list[bytes], dict[str
     gate = Gate()
     first, *rest = chat_stream("It ", "rains.")
 
-    def half(_asked: Asked) -> Told:
-        return Told(200, itertools.chain([first], gate.each(rest)), SSE)
+    def half(_asked: Asked) -> Reply:
+        return Reply(200, itertools.chain([first], gate.each(rest)), SSE)
 
     odd.answer = half
     heads = 0
@@ -84,7 +84,7 @@ async def fifty(served: Served, odd: OddUpstream) -> tuple[list[bytes], dict[str
 
         streams = [asyncio.create_task(stream(number)) for number in range(50)]
         await asyncio.to_thread(until, lambda: heads == 50)
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         processes = len(served.notices("started"))
         await asyncio.to_thread(until, lambda: len(served.notices("draining")) == processes)
         refused = {}
@@ -134,7 +134,7 @@ def test_streams_that_outlast_the_grace_time_are_reported(
     with serving(tmp_path) as served:
         with RawClient(served.url, PATHS[dialect], body) as client:
             client.head()
-            served.tell("SIGTERM")
+            served.send_signal("SIGTERM")
             stream = client.whole()
         code = served.end()
 
@@ -152,10 +152,10 @@ def test_second_signal_ends_it_at_once_with_last_words(tmp_path, simulator) -> N
             served.url, PATHS["anthropic"], question("anthropic", "plain+stall", SHORT)
         ) as client:
             client.head()
-            served.tell("SIGTERM")
+            served.send_signal("SIGTERM")
             until(lambda: served.notices("draining"))
             began = time.monotonic()
-            served.tell("SIGTERM")
+            served.send_signal("SIGTERM")
             stream = client.whole()
         code = served.end()
 
@@ -171,7 +171,7 @@ def test_connection_without_a_request_does_not_hold_up_the_end(tmp_path, simulat
         with socket.create_connection((place[0], int(place[1]))) as silent:
             silent.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n")
             began = time.monotonic()
-            served.tell("SIGINT")
+            served.send_signal("SIGINT")
             code = served.end()
 
     assert 0 == code
@@ -186,14 +186,14 @@ def test_sighup_changes_settings_without_dropping_a_stream(tmp_path) -> None:
     frames = chat_stream("It ", "rains.")
     with odd_upstream() as odd:
         path = config(tmp_path, odd)
-        odd.answer = lambda _asked: Told(200, gate.each(frames), SSE)
+        odd.answer = lambda _asked: Reply(200, gate.each(frames), SSE)
         body = question("chat", "m", SHORT)
         with serving(tmp_path) as served, RawClient(served.url, PATHS["chat"], body) as client:
             gate.open()
             client.head()
-            odd.answer = lambda _asked: Told(200, frames, SSE)
+            odd.answer = lambda _asked: Reply(200, frames, SSE)
             path.write_text(path.read_text() + '[aliases]\nfresh = "sim/plain-fresh"\n')
-            served.tell("SIGHUP")
+            served.send_signal("SIGHUP")
             until(lambda: served.notices("reloaded"))
             fresh = ask(served, "chat", "fresh", stream=False)
             gate.open(len(frames))
@@ -215,7 +215,7 @@ def test_sighup_with_a_broken_file_keeps_the_old_one_and_logs_why(tmp_path, simu
         }.items():
             path.write_text(wrong)
             count = len(served.notices("not reloaded"))
-            served.tell("SIGHUP")
+            served.send_signal("SIGHUP")
             until(lambda seen=count: len(served.notices("not reloaded")) > seen)
             said = served.notices("not reloaded")[-1]
 
@@ -228,7 +228,7 @@ def test_sighup_without_an_upstream_keeps_the_simulator(tmp_path) -> None:
     (tmp_path / "dragoman.toml").write_text("[server]\ndrain_seconds = 1\n")
     with serving(tmp_path) as served:
         before = ask(served, "anthropic", "claude-x", stream=False)
-        served.tell("SIGHUP")
+        served.send_signal("SIGHUP")
         until(lambda: served.notices("reloaded"))
         after = ask(served, "anthropic", "claude-x", stream=False)
 
@@ -259,8 +259,8 @@ def test_signals_reach_workers_that_only_just_begin(tmp_path, simulator) -> None
     config(tmp_path, simulator)
     with serving(tmp_path, "--workers", "4") as served:
         until(lambda: served.notices("started"))
-        served.tell("SIGHUP")
-        served.tell("SIGTERM")
+        served.send_signal("SIGHUP")
+        served.send_signal("SIGTERM")
         code = served.end()
 
     assert 0 == code
@@ -275,16 +275,16 @@ def test_worker_that_takes_anothers_place_has_the_settings_of_the_last_reload(
     with serving(tmp_path, "--workers", "2") as served:
         until(lambda: len(served.notices("started")) == 2)
         path.write_text(good + '[aliases]\nfresh = "sim/plain-fresh"\n')
-        served.tell("SIGHUP")
+        served.send_signal("SIGHUP")
         until(lambda: len(served.notices("reloaded")) == 2)
         path.write_text("this is no TOML")
-        served.tell("SIGHUP")
+        served.send_signal("SIGHUP")
         until(lambda: len(served.notices("not reloaded")) == 2)
         for one in served.notices("reloaded"):
             os.kill(one["process"], signal.SIGKILL)
         until(lambda: len(served.notices("started")) == 4)
         fresh = ask(served, "chat", "fresh", stream=False)
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         code = served.end()
 
     assert "plain-fresh" == fresh.headers["x-upstream-model"]

@@ -23,7 +23,7 @@ def make(url: str) -> Settings:
         "vllm": chat(profile="vllm"),
         "off": chat(count_tokens="off"),
         "mute": Upstream(base_url=f"{url}/nowhere", dialect="anthropic", retries=0),
-        "told": chat(dialect="anthropic", count_tokens="estimate"),
+        "estimated": chat(dialect="anthropic", count_tokens="estimate"),
     }
     return structs.replace(plain, upstreams={**plain.upstreams, **more}, routes=())
 
@@ -87,7 +87,7 @@ def test_h3_responses_sdk_counts_too(counting: Stand, clients: Sdks, upstream: s
     assert "response.input_tokens" == counted.object
 
 
-@pytest.mark.parametrize("upstream", ["chat", "mute", "told"])
+@pytest.mark.parametrize("upstream", ["chat", "mute", "estimated"])
 def test_h3_estimate_is_marked_as_one_and_counts_everything(clients: Sdks, upstream: str) -> None:
     bare, how = count(clients, f"{upstream}/plain")
     full, _ = count(clients, f"{upstream}/plain", system=SYSTEM, tools=TOOLS)

@@ -22,7 +22,7 @@ from dragoman.gateway.config.settings import (
 )
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Asked, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, Asked, OddUpstream, Reply, odd_upstream
 
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 MESSAGE = {
@@ -63,14 +63,14 @@ def stream_of(response: dict[str, Any]) -> bytes:
     )
 
 
-def vendor(asked: Asked) -> Told:
+def vendor(asked: Asked) -> Reply:
     if "/messages" in asked.path:
-        return Told(200, json.dumps(MESSAGE).encode())
+        return Reply(200, json.dumps(MESSAGE).encode())
     if asked.method == "POST" and json.loads(asked.body or b"{}").get("stream"):
-        return Told(200, stream_of(RESPONSE), SSE)
+        return Reply(200, stream_of(RESPONSE), SSE)
     if "stream=true" in asked.path:
-        return Told(200, stream_of({**RESPONSE, "id": "resp_2"}), SSE)
-    return Told(200, json.dumps(RESPONSE).encode())
+        return Reply(200, stream_of({**RESPONSE, "id": "resp_2"}), SSE)
+    return Reply(200, json.dumps(RESPONSE).encode())
 
 
 @contextmanager

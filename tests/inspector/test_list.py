@@ -87,7 +87,16 @@ def test_pages_follow_one_another(shown: Stand) -> None:
     assert second["cursor"] is None
 
 
-@pytest.mark.parametrize("query", ["cursor=x", "since=soon", "limit=many", "limit=-1"])
+def test_rows_after_a_cursor_can_be_skipped(shown: Stand) -> None:
+    whole = [row["id"] for row in fetch(shown, "exchanges")["rows"]]
+    first = fetch(shown, "exchanges?limit=1")
+    later = fetch(shown, f"exchanges?limit=1&skip=1&cursor={first['cursor']}")
+    beyond = fetch(shown, f"exchanges?skip=9&cursor={first['cursor']}")
+    assert [row["id"] for row in later["rows"]] == whole[2:3]
+    assert (beyond["rows"], beyond["cursor"]) == ([], None)
+
+
+@pytest.mark.parametrize("query", ["cursor=x", "since=soon", "limit=many", "limit=-1", "skip=x"])
 def test_a_query_that_cannot_be_understood_is_400(shown: Stand, query: str) -> None:
     answer = get(shown, f"{API}/exchanges?{query}")
     assert answer.status_code == 400

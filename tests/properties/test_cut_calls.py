@@ -18,7 +18,7 @@ from tests.support.renderers import FAMILIES, NativeCall
 each_family = pytest.mark.parametrize("family", FORMATS)
 
 CUT = {"call_cut", "native_call_invalid"}
-# What is told if a call counts as whole although something of its markup is missing.
+# The problems of a call that counts as complete although a part of its markup is missing.
 MENDED = {"args_repaired", "native_closer_missing"}
 
 
@@ -61,14 +61,14 @@ def test_a_call_that_ends_early_is_reported_as_cut_or_is_all_there(
     parser = ToolCallParser(format=family, tools=tools)
     parsed = parse(parser, text, data.draw(st.integers(1, 9)), most, cut=cut)
 
-    told = {problem.code for problem in parsed.problems}
+    codes = {problem.code for problem in parsed.problems}
     written = {call.name: call.arguments for call in calls}
     assert all(call.complete for call in parsed.tool_calls[:-1])
     for call in parsed.tool_calls:
         arguments = arguments_of(call)
         if not call.complete:
-            assert told & CUT
-        elif cut or not told & MENDED:
+            assert codes & CUT
+        elif cut or not codes & MENDED:
             assert written[call.name] == arguments
 
 
@@ -92,14 +92,14 @@ def test_a_call_beyond_the_limit_is_reported_and_never_looks_whole(
     parser = ToolCallParser(format=family, tools=declared(calls), limits=limits)
     parsed = parse(parser, text, size, most, cut=False)
 
-    told = {problem.detail for problem in parsed.problems}
+    details = {problem.detail for problem in parsed.problems}
     written = {call.name: call.arguments for call in calls}
     for call in parsed.tool_calls:
         if call.complete:
             assert written[call.name] == arguments_of(call)
             assert len(call.arguments) <= limit + size
         else:
-            assert any("max_tool_args_bytes" in detail for detail in told)
+            assert any("max_tool_args_bytes" in detail for detail in details)
 
 
 @each_family

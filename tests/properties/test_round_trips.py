@@ -38,7 +38,7 @@ def exchange_for(name: str) -> Exchange:
     )
 
 
-def told(events: list[Event]) -> list[Event]:
+def content_of(events: list[Event]) -> list[Event]:
     """Leave out what is not part of the answer, and what a dialect may word in its own way."""
     kept: list[Event] = []
     for event in merged(e for e in events if not isinstance(e, Ping | Loss)):
@@ -69,7 +69,7 @@ def test_what_a_writer_writes_its_reader_understands(name: str, data: st.DataObj
     written = b"".join(writer.send(event) for event in events)
     read = drive(StreamReader(dialect(name).frame_reader(exchange), exchange), [written])
 
-    expected, found = told(events), told(read)
+    expected, found = content_of(events), content_of(read)
     if name == "chat" and isinstance(expected[-1], Fault):
         # Chat does not say where a block ends: before a failure nobody can tell.
         expected, found = (

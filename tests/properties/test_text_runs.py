@@ -135,7 +135,7 @@ def translated(
     return translator, [*(translator.feed(read) for read in reads), translator.close()]
 
 
-def told(translator: Translator) -> tuple[object, ...]:
+def outcome_of(translator: Translator) -> tuple[object, ...]:
     return translator.losses, translator.outcome, translator.usage, translator.begun
 
 
@@ -150,7 +150,7 @@ def test_frames_that_are_read_at_once_lead_to_the_same_bytes(
     after, out = translated(source, target, reads, strict=strict, **UNTOUCHED)
 
     assert expected == out
-    assert told(before) == told(after)
+    assert outcome_of(before) == outcome_of(after)
 
 
 @given(
@@ -170,7 +170,7 @@ def test_frames_that_are_read_at_once_are_looked_at_for_calls_and_stops(
 
     # What waited may leave in pieces of another size.
     assert events_of(target, expected) == events_of(target, out)
-    assert told(before) == told(after)
+    assert outcome_of(before) == outcome_of(after)
 
 
 def events_of(target: str, out: list[bytes]) -> list[Event]:

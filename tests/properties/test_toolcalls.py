@@ -112,7 +112,7 @@ def fragments(family: Format) -> st.SearchStrategy[str]:
     return st.lists(whole | part | PROSE, max_size=12).map("".join)
 
 
-# Families whose strings stand between tags: one that quotes the tag's closer cannot be told from its end.
+# Families whose strings are between tags: a string that quotes the closing tag looks like its end.
 TAGGED = {"kimi_k3", "deepseek_v32", "deepseek_v4", "gemma4"} | {
     key for key, family in FAMILIES.items() if family.typed
 }

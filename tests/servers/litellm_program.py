@@ -19,7 +19,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         host, port = sockets[0].getsockname()
-        print(f"serving http://{host}:{port}", file=TOLD, flush=True)
+        print(f"serving http://{host}:{port}", file=OUTPUT, flush=True)
 
 
 async def main() -> None:
@@ -36,7 +36,7 @@ async def main() -> None:
 
 if __name__ == "__main__":
     # It prints banners, which belong into the log.
-    TOLD = os.fdopen(os.dup(1), "w")
+    OUTPUT = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.environ["CONFIG_FILE_PATH"] = sys.argv[1]
     asyncio.run(main())

@@ -34,10 +34,13 @@ def served(
         try:
             yield _address(process, folder / "log")
         finally:
-            process.kill()
-            process.wait(20)
-            for stream in (process.stdin, process.stdout):
-                stream.close()
+            process.stdin.close()  # in order: a killed proxy.py would leave its children behind
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
+            process.stdout.close()
 
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:

@@ -111,14 +111,14 @@ class Server(uvicorn.Server):
     """Serve on any free port, tell it, and stop with the standard input."""
 
     def run(self) -> None:
-        asyncio.run(self._until_told())
+        asyncio.run(self._until_input_ends())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         host, port = sockets[0].getsockname()
-        print(f"serving http://{host}:{port}", file=TOLD, flush=True)
+        print(f"serving http://{host}:{port}", file=OUTPUT, flush=True)
 
-    async def _until_told(self) -> None:
+    async def _until_input_ends(self) -> None:
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             serving = asyncio.create_task(self.serve([one]))
@@ -129,7 +129,7 @@ class Server(uvicorn.Server):
 
 if __name__ == "__main__":
     # What it prints belongs into the log.
-    TOLD = os.fdopen(os.dup(1), "w")
+    OUTPUT = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     torch.set_num_threads(1)
     place = Path(sys.argv[1])

@@ -15,7 +15,7 @@ from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import read_request, translate_request
 from tests.support.asking import post
 from tests.support.gateway import settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.toy_dialect import DIALECT, registered
 
 FORM = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -126,7 +126,7 @@ def through(upstream: OddUpstream):
 def test_the_gateway_asks_upstreams_that_speak_it() -> None:
     asking = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
     with odd_upstream() as upstream:
-        upstream.answer = lambda _asked: Told(200, STREAM, SSE)
+        upstream.answer = lambda _asked: Reply(200, STREAM, SSE)
         with stand(through(upstream)) as served:
             got = post(served, "chat", asking)
     (asked,) = upstream.asked
@@ -139,13 +139,13 @@ def test_the_gateway_asks_upstreams_that_speak_it() -> None:
 
 def test_the_client_speaks_it() -> None:
     with odd_upstream() as upstream:
-        upstream.answer = lambda _asked: Told(200, STREAM, SSE)
+        upstream.answer = lambda _asked: Reply(200, STREAM, SSE)
         with SyncClient(upstream.url, dialect="toy", model="m", api_key="k") as client:
             with client.stream(request(user("Hi"), tools=[LOOK])) as stream:
                 for _ in stream:
                     pass
                 answer = stream.answer()
-            upstream.answer = lambda _asked: Told(200, BODY)
+            upstream.answer = lambda _asked: Reply(200, BODY)
             whole = client.create(request(user("Hi"), tools=[LOOK]))
     asked, _ = upstream.asked
 

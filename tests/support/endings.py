@@ -152,10 +152,10 @@ async def seen(stand: Stand, ending: Ending, dialect: str) -> str:
     """Return what a client of a dialect sees, as its file tells it."""
     said = ending.said.replace("\n", "\n# ")
     parts = [f"# {ending.upstream}/{ending.model}\n# {said}\n"]
-    told = {way: await _asked(stand, ending, dialect, way) for way in ending.ways}
-    if len(set(told.values())) == 1:
-        told = {" and ".join(told): next(iter(told.values()))}
-    parts += [f"\n=== {way}\n{text}\n" for way, text in told.items()]
+    texts = {way: await _asked(stand, ending, dialect, way) for way in ending.ways}
+    if len(set(texts.values())) == 1:
+        texts = {" and ".join(texts): next(iter(texts.values()))}
+    parts += [f"\n=== {way}\n{text}\n" for way, text in texts.items()]
     return "".join(parts)
 
 
@@ -203,8 +203,8 @@ def read(text: str) -> dict[str, Seen]:
     """Return what a file tells, by the way that was asked for."""
     found: dict[str, Seen] = {}
     for part in text.split("\n=== ")[1:]:
-        ways, _, told = part.partition("\n")
-        head, _, body = told.partition("\n\n")
+        ways, _, rest = part.partition("\n")
+        head, _, body = rest.partition("\n\n")
         status, *lines = head.split("\n")
         headers = dict(line.split(": ", 1) for line in lines)
         for way in ways.split(" and "):
@@ -226,5 +226,5 @@ async def ask_all(stand: Stand, names: Collection[str] = ()) -> dict[tuple[Endin
         async with gate:
             return await seen(stand, ending, dialect)
 
-    told = await asyncio.gather(*(one(ending, dialect) for ending, dialect in cases))
-    return dict(zip(cases, told, strict=True))
+    texts = await asyncio.gather(*(one(ending, dialect) for ending, dialect in cases))
+    return dict(zip(cases, texts, strict=True))

@@ -80,7 +80,7 @@ def heed(number, frame):
 def main():
     url, headers, body = find_gateway()
     status, answer = ask(url, headers, body)
-    told = {
+    report = {
         "arguments": sys.argv[1:],
         "variables": dict(os.environ),
         "url": url,
@@ -89,7 +89,7 @@ def main():
         "status": status,
         "answer": answer,
     }
-    OUT.write_text(json.dumps(told), "utf-8")
+    OUT.write_text(json.dumps(report), "utf-8")
     if "FAKE_WAIT" in os.environ:
         wait()
     sys.exit(int(os.environ.get("FAKE_EXIT", "0")))

@@ -43,7 +43,7 @@ class Talk:
     def __init__(self, client: Client, simulator: Simulator) -> None:
         self.client = client
         self.simulator = simulator
-        self.pieces: list[dict[str, Any]] = []  # what the last call told meanwhile
+        self.pieces: list[dict[str, Any]] = []  # the progress reports of the last call
         self.steps: list[float] = []
 
     async def call(self, name: str, **arguments: Any) -> CallToolResult:

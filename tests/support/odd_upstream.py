@@ -19,7 +19,7 @@ class Asked(NamedTuple):
     method: str = "POST"
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """What an upstream answers; the connection closes behind it."""
 
     status: int = 200
@@ -34,19 +34,19 @@ class OddUpstream:
         self.url = url
         self.port = int(url.rpartition(":")[2])
         self.asked: list[Asked] = []
-        self.answer: Callable[[Asked], Told] = lambda _asked: Told()
+        self.answer: Callable[[Asked], Reply] = lambda _asked: Reply()
 
-    def tells(self, status: int, body: Any = b"", **headers: str) -> None:
+    def answer_with(self, status: int, body: Any = b"", **headers: str) -> None:
         """Answer every request alike; names of headers are written with underscores."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        told = Told(status, data, {"content-type": "application/json", **named})
-        self.answer = lambda _asked: told
+        reply = Reply(status, data, {"content-type": "application/json", **named})
+        self.answer = lambda _asked: reply
 
     def streams(self, *frames: Any) -> None:
         """Answer every request with a Chat stream of these chunks."""
         body = b"".join(b"data: %b\n\n" % _data(frame) for frame in frames)
-        self.answer = lambda _asked: Told(200, body, SSE)
+        self.answer = lambda _asked: Reply(200, body, SSE)
 
 
 class Gate:
@@ -91,12 +91,12 @@ def odd_upstream(certificate: str = "") -> Iterator[OddUpstream]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             asked = Asked(self.path, headers, self.rfile.read(size), self.command)
             found.asked.append(asked)
-            told = found.answer(asked)
-            self.send_response(told.status)
-            for name, value in told.headers.items():
+            reply = found.answer(asked)
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            for piece in (told.body,) if isinstance(told.body, bytes) else told.body:
+            for piece in (reply.body,) if isinstance(reply.body, bytes) else reply.body:
                 self.wfile.write(piece)
 
         do_GET = do_DELETE = do_POST  # noqa: N815 -- the name that the base class calls

@@ -54,10 +54,10 @@ def http(
     """
     if length == -1:
         length = len(payload)
-    told = "" if length is None else f"content-length: {length}\r\n"
+    framing = "" if length is None else f"content-length: {length}\r\n"
     if not keep and "connection:" not in headers.lower():
-        told += "connection: close\r\n"
-    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{told}{headers}\r\n"
+        framing += "connection: close\r\n"
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{framing}{headers}\r\n"
     return head.encode("latin-1") + payload
 
 

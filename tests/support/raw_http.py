@@ -11,7 +11,14 @@ class RawClient:
     """One request on one connection.  Use as a context; leaving it closes the connection."""
 
     def __init__(
-        self, url: str, path: str, body: Any, *, buffer: int = 0, method: str = "POST"
+        self,
+        url: str,
+        path: str,
+        body: Any,
+        *,
+        buffer: int = 0,
+        method: str = "POST",
+        version: str = "1.1",
     ) -> None:
         place = urlsplit(url)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -21,9 +28,15 @@ class RawClient:
         self.socket.settimeout(60)
         self.socket.connect((place.hostname, place.port))
         self.socket.sendall(
-            b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n"
+            b"%b %b HTTP/%b\r\nhost: %b\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n\r\n"
-            % (method.encode(), path.encode(), place.netloc.encode(), len(data))
+            % (
+                method.encode(),
+                path.encode(),
+                version.encode(),
+                place.netloc.encode(),
+                len(data),
+            )
         )
         self.socket.sendall(data)
         self.status = 0
@@ -59,6 +72,13 @@ class RawClient:
         while self._next_chunk():
             pass
         return self.received
+
+    def until_closed(self) -> bytes:
+        """Read a body that ends with its connection."""
+        parts = [self._raw]
+        while data := self.socket.recv(1 << 20):
+            parts.append(data)
+        return b"".join(parts)
 
     def timed(self) -> list[tuple[float, bytes]]:
         """Read to the end; return each chunk and when it came."""

@@ -61,7 +61,7 @@ class Served:
         found = [json.loads(line) for line in list(self.lines) if line.startswith("{")]
         return [one for one in found if one["event"] == event]
 
-    def tell(self, name: str) -> None:
+    def send_signal(self, name: str) -> None:
         self.process.send_signal(signal.Signals[name])
 
     def end(self, seconds: float = 60.0) -> int:

@@ -11,7 +11,7 @@ from dragoman.gateway.config.settings import Tls, Upstream
 from dragoman.transport import fixed_rule
 from tests.support.certificates import certificate
 from tests.support.gateway import PATHS, Stand
-from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream
+from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
 from tests.support.simulator import question
 
 FRAMES = chat_stream("It ", "rains.")
@@ -51,7 +51,7 @@ def stream_under_way(
 ) -> Iterator[StreamUnderWay]:
     """Ask for a stream through the tunnel, and read its first word."""
     gate = Gate()
-    upstream.answer = lambda _asked: Told(
+    upstream.answer = lambda _asked: Reply(
         200, itertools.chain(FRAMES[:1], gate.each(FRAMES[1:])), SSE
     )
     body = question(dialect, MODEL)

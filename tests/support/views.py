@@ -49,10 +49,10 @@ def _chat(chunks: list[Any]) -> Seen:
                 call[0] += piece.get("id", "")
                 call[1] += piece["function"].get("name", "")
                 call[2] += piece["function"].get("arguments", "")
-    # A client reads one of the fields: what is told in both is the same.
-    told = {thought for thought in thoughts.values() if thought}
-    assert len(told) <= 1, told
-    return Seen(text, "".join(told), [_call(*call) for call in calls.values()], _FINISH[finish])
+    # A client reads one of the fields; if both are present, they are equal.
+    given = {thought for thought in thoughts.values() if thought}
+    assert len(given) <= 1, given
+    return Seen(text, "".join(given), [_call(*call) for call in calls.values()], _FINISH[finish])
 
 
 def _messages(events: list[Any]) -> Seen:

@@ -16,7 +16,7 @@ from dragoman.translate_requests import (
 )
 from dragoman.turn.request import TextPart
 
-TOLD = {"role": "developer", "content": "Be  brief."}
+INSTRUCTION = {"role": "developer", "content": "Be  brief."}
 ALSO = {
     "type": "message",
     "role": "system",
@@ -40,7 +40,9 @@ def sent(*items: dict[str, Any], **more: Any) -> Body:
     return msgspec.json.decode(out.body, type=Body)
 
 
-@pytest.mark.parametrize("leading", [(), (TOLD,), (TOLD, ALSO)], ids=["none", "one", "two"])
+@pytest.mark.parametrize(
+    "leading", [(), (INSTRUCTION,), (INSTRUCTION, ALSO)], ids=["none", "one", "two"]
+)
 @pytest.mark.parametrize("more", [{}, {"instructions": "Be there."}], ids=["without", "with"])
 def test_leading_instructions_stay_where_the_client_put_them(
     leading: tuple[dict[str, Any], ...], more: dict[str, str]
@@ -55,7 +57,7 @@ def test_leading_instructions_stay_where_the_client_put_them(
 
 
 def test_instructions_that_were_changed_are_reported_again() -> None:
-    body = json.dumps({"model": "m", "input": [TOLD, ASKED, CALL, RESULT]}).encode()
+    body = json.dumps({"model": "m", "input": [INSTRUCTION, ASKED, CALL, RESULT]}).encode()
     client = read_request(body, source="responses")
     changed = structs.replace(client.request, system=(TextPart("Be long."),))
 
@@ -80,8 +82,8 @@ def test_a_conversation_that_the_upstream_would_not_hold_is_refused(target: str)
     status, body = error_response(caught.value, target="anthropic")
 
     assert 400 == status
-    told = json.loads(body)["error"]["details"]
-    assert "thread_unsupported_request" == told["error_code"]
+    details = json.loads(body)["error"]["details"]
+    assert "thread_unsupported_request" == details["error_code"]
 
 
 @pytest.mark.parametrize(

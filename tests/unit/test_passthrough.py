@@ -126,8 +126,8 @@ def test_c1_reasoning_of_a_chat_upstream_stays_in_its_own_fields() -> None:
         chunks = payloads(translator.feed(stream) + translator.close())
 
         deltas = [one["choices"][0]["delta"] for one in chunks[:-1] if one["choices"]]
-        told = {key for delta in deltas for key in delta if "reasoning" in key}
-        assert {field} == told
+        names = {key for delta in deltas for key in delta if "reasoning" in key}
+        assert {field} == names
         assert "Hm.  So." == "".join(delta.get(field, "") for delta in deltas)
 
 

@@ -302,8 +302,8 @@ def test_d6_a_relayed_body_keeps_apart_ids_that_were_used() -> None:
 
     translated = translate_body(body, source="chat", target="chat", request=d6_request())
 
-    (told,) = msgspec.json.decode(translated.body)["choices"]
-    ids = [one["id"] for one in told["message"]["tool_calls"]]
+    (choice,) = msgspec.json.decode(translated.body)["choices"]
+    ids = [one["id"] for one in choice["message"]["tool_calls"]]
     assert ["gx1-call_0", "gx2-call_0"] == ids
 
 

@@ -187,7 +187,7 @@ def test_request_without_such_instructions_keeps_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "tools", "choice", "told"),
+    ("dialect", "tools", "choice", "expected"),
     [
         ("chat", CHAT_TOOLS, b'{"type":"function","function":{"name":"g"}}', b'"required"'),
         ("responses", FLAT_TOOLS, b'{"type":"function","name":"g"}', b'"required"'),
@@ -200,7 +200,7 @@ def test_request_without_such_instructions_keeps_its_bytes() -> None:
     ],
 )
 def test_oddity_llama_cpp_calls_the_forced_tool_when_no_other_is_declared(
-    dialect: str, tools: bytes, choice: bytes, told: bytes
+    dialect: str, tools: bytes, choice: bytes, expected: bytes
 ) -> None:
     history = b'"input":"hi"' if dialect == "responses" else b'"messages":[%b]' % FIRST[0]
     request = b'{"model":"a","max_tokens":9,%b,"tools":%b,"tool_choice":%b}' % (
@@ -215,11 +215,11 @@ def test_oddity_llama_cpp_calls_the_forced_tool_when_no_other_is_declared(
     sent = fields.decode(out.body)
 
     assert b"[%b]" % bytes(second) == bytes(sent["tools"])
-    assert told == bytes(sent["tool_choice"])
+    assert expected == bytes(sent["tool_choice"])
     assert [("tool_choice_narrowed", "$.tool_choice", "g")] == [
         (loss.code, loss.path, loss.detail) for loss in out.losses
     ]
-    # All else, and requests to upstreams that can be told, stay.
+    # Everything else is unchanged, also requests to upstreams that support the setting.
     changed = {"tools", "tool_choice"}
     assert {name: one for name, one in fields.decode(request).items() if name not in changed} == {
         name: one for name, one in sent.items() if name not in changed

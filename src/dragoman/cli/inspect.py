@@ -66,6 +66,8 @@ async def _serve(folder: Path, port: int) -> None:
         facts=lambda: Facts(address=address, recording="off", folder=folder.name),
     )
 
+    inspector.scan()
+
     async def handle(http: web.BaseRequest) -> web.StreamResponse:
         host = http.headers.get("host", "")
         fault = refuse_page(host=host, origin="", fetch_site="", method="GET", server=server)

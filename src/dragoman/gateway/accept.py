@@ -48,15 +48,16 @@ async def accept(context: RequestContext) -> AcceptedRequest | Fault:
     if isinstance(request, Fault):
         context.leave(0)
         return request
-    context.debug(
-        "request accepted",
-        model=request.model,
-        route=choice.route_name,
-        upstreams=", ".join(f"{hop.upstream_name}/{hop.model}" for hop in choice.hops),
-        bytes=len(client.body),
-        turns=len(request.turns),
-        tools=len(request.tools),
-    )
+    if context.logs_steps:
+        context.debug(
+            "request accepted",
+            model=request.model,
+            route=choice.route_name,
+            upstreams=", ".join(f"{hop.upstream_name}/{hop.model}" for hop in choice.hops),
+            bytes=len(client.body),
+            turns=len(request.turns),
+            tools=len(request.tools),
+        )
     outcome.hop = choice.hops[0]
     outcome.streams, outcome.has_tools = request.stream, bool(request.tools)
     return AcceptedRequest(client, request, choice, previous_id=previous_id)
@@ -166,7 +167,7 @@ def _choose(context: RequestContext, request: Request, estimate: int) -> RouteCh
         dialect=context.dialect,
         thinking=request.reasoning.mode in _THINKS,
         tokens=estimate,
-        images=request.has_images,
+        images=context.plan.router.asks_for_images and request.has_images,
         headers=context.http.headers,
     )
     choice = context.outcome.choice = context.plan.router.choose(question)

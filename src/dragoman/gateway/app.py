@@ -9,7 +9,7 @@ from aiohttp import web
 from dragoman._version import __version__
 from dragoman.dialects import DEFAULT_DIALECT, dialect, dialect_names
 from dragoman.dialects.dialect import Dialect
-from dragoman.gateway import endpoints
+from dragoman.gateway import endpoints, metrics
 from dragoman.gateway.capacity import HeldBytes, overloaded
 from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
@@ -138,6 +138,7 @@ class Gateway:
             held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
         )
         self._requests.add(context)
+        self.runtime.open_requests = len(self._requests)
         self._idle.clear()
         status, left = CLIENT_LEFT, True
         try:
@@ -153,6 +154,7 @@ class Gateway:
         finally:
             context.leave()
             self._requests.discard(context)
+            self.runtime.open_requests = len(self._requests)
             context.held.release()
             if not self._requests:
                 self._idle.set()
@@ -161,6 +163,7 @@ class Gateway:
                 status, left = 200, False  # closed after the last event, as Claude Code does
             record = context.log_record(status, left=left)
             self.runtime.logger.request(record)
+            self.runtime.metrics.request(record)
             if self.inspection is not None:
                 self.inspection.ended(context, record)
             if context.outcome.recording is not None:
@@ -234,7 +237,7 @@ class Gateway:
         )
 
     def _state(self, http: web.BaseRequest) -> web.Response:
-        """Answer liveness (`/health`) and readiness (`/ready`: 503 while draining).
+        """Answer liveness (`/health`), readiness (`/ready`: 503 while draining) and `/metrics`.
 
         Readiness includes the state of each upstream, for those who may use the gateway.
         """
@@ -243,6 +246,8 @@ class Gateway:
             return fault_response(fault, dialect=DEFAULT_DIALECT, headers=OWN_NAME)
         if http.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={**OWN_NAME, "allow": "GET, HEAD"})
+        if http.path == metrics.PATH:
+            return self._metrics(http)
         good = http.path != "/ready" or not self.draining
         status = "ok" if good else "draining"
         facts: dict[str, object] = {"status": status, "name": "dragoman", "version": __version__}
@@ -250,9 +255,20 @@ class Gateway:
             facts["upstreams"] = self.runtime.states(self.plan.settings.upstreams)
         return web.json_response(facts, status=200 if good else 503, headers=OWN_NAME)
 
+    def _metrics(self, http: web.BaseRequest) -> web.Response:
+        """Answer with the page for Prometheus, for those who may read it."""
+        identity = self.plan.keyring.identify(http.headers)
+        if isinstance(identity, Holder) and identity.may_read_metrics:
+            headers = {**OWN_NAME, "content-type": metrics.CONTENT_TYPE}
+            return web.Response(body=self.runtime.metrics.page(), headers=headers)
+        if isinstance(identity, Holder):
+            message = "this key may not read metrics; its entry in `keys` needs `metrics = true`"
+            identity = Fault(FaultKind.PERMISSION, message, code="no_metrics")
+        return fault_response(identity, dialect=DEFAULT_DIALECT, headers=OWN_NAME)
+
 
 INSPECTOR: Final = "/inspector"
-PROBES: Final = ("/", "/health", "/ready")  # answered without a key or an upstream
+PROBES: Final = ("/", "/health", "/ready", metrics.PATH)  # not logged, no upstream is asked
 _ANY_METHOD: Final = ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE")
 # Test: test_claude_code_probes_and_reports_on_the_side.
 # Telemetry and other requests that agents can do without: answered at once, never forwarded.

@@ -7,7 +7,7 @@ that would wait longer than `hold_headers` gets the status line and keep-alive b
 import asyncio
 from typing import Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from msgspec import structs
 
 from dragoman.dialects import dialect
@@ -17,8 +17,8 @@ from dragoman.translate import Translator, make_exchange
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
 
-# Bytes that are written at once: the server copies them, and a large copy would delay other requests.
-_WRITE_BYTES: Final = 1024 * 1024
+# Bytes that are written at once: they are copied, and a large copy would delay other requests.
+MAX_WRITE_BYTES: Final = 1024 * 1024
 TOTAL_TIMEOUT: Final = "total_timeout"
 STREAM_HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -41,6 +41,9 @@ class ClientStream:
         self._context = context
         self._outcome = context.outcome
         self._loop = asyncio.get_running_loop()
+        self._connection = context.http.protocol
+        # Test: test_client_of_http_1_0_gets_its_stream_without_chunks.
+        self._chunked = context.http.version >= HttpVersion11
         self._response: web.StreamResponse | None = None  # set when the status line has been sent
         self._keeping_alive: asyncio.Task[None] | None = None
         self._streams = False  # keep-alive bytes may be sent
@@ -136,14 +139,16 @@ class ClientStream:
         try:
             if not self._streams:
                 return  # it ended just now
-            response = self._response or await self._prepare()
-            await self._send(response, dialect(self._context.dialect).keep_alive)
+            if self._response is None:
+                await self._prepare()
+            self._send(dialect(self._context.dialect).keep_alive)
+            await self._drain()
         except ClientLeftError:
             pass  # the handler's own write raises it too, or the handler is cancelled
         finally:
             self._keeping_alive = None
 
-    async def _prepare(self) -> web.StreamResponse:
+    async def _prepare(self) -> None:
         response = web.StreamResponse(headers=STREAM_HEADERS | self._context.response_headers())
         self._response = response
         try:
@@ -153,8 +158,7 @@ class ClientStream:
         # A stream may stay open for long.  It needs neither headers that are written nor the timer of an
         # idle connection, which aiohttp starts again behind the response: 2 KB together.
         response.headers.clear()
-        self._context.http.protocol.keep_alive(True)
-        return response
+        self._connection.keep_alive(True)
 
     async def open(self) -> None:
         """Send the status line of a stream, if it has not been sent."""
@@ -172,11 +176,30 @@ class ClientStream:
         if self._keeping_alive is not None:
             await asyncio.wait((self._keeping_alive,))
 
+    @property
+    def is_full(self) -> bool:
+        """The client does not read its response: too many bytes wait for it already."""
+        return self._connection.writing_paused
+
+    def forward(self, data: bytes) -> None:
+        """Send a piece of the stream; `is_full` shows afterwards whether the client reads.
+
+        Raises:
+            ClientLeftError: the client closed its connection.
+        """
+        self._send(data)
+        self.last_read = self._last_write
+
     async def write(self, data: bytes) -> None:
-        """Send a piece of the stream; waits while the client does not read."""
-        if self._response is None:
-            raise RuntimeError("write before open")
-        await self._send(self._response, data)
+        """Send a piece of the stream, and wait while the client does not read.
+
+        Raises:
+            ClientLeftError: the client closed its connection.
+        """
+        for start in range(0, len(data), MAX_WRITE_BYTES):
+            await self._drain()
+            self._send(data[start : start + MAX_WRITE_BYTES])
+        await self._drain()
         # Test: test_g8_reader_that_rests_is_not_the_upstreams_silence.
         # The upstream was not read while the client did not read: that time is not idle time.
         self.last_read = self._last_write
@@ -187,16 +210,25 @@ class ClientStream:
             await self.write(data)
         self._outcome.delivered = True
 
-    async def _send(self, response: web.StreamResponse, data: bytes) -> None:
-        self._writing = True
+    def _send(self, data: bytes) -> None:
+        """Write bytes to the client's connection, as one chunk of HTTP."""
+        if self._response is None:
+            raise RuntimeError("write before open")
         if self._outcome.recording is not None:
             self._outcome.recording.wrote(data)
+        transport = self._connection.transport
+        if transport is None or transport.is_closing():
+            raise ClientLeftError
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        self._last_write = self._loop.time()
+
+    async def _drain(self) -> None:
+        """Wait while the client does not read."""
+        if not self.is_full:
+            return
+        self._writing = True
         try:
-            if len(data) <= _WRITE_BYTES:
-                await response.write(data)
-            else:
-                for start in range(0, len(data), _WRITE_BYTES):
-                    await response.write(data[start : start + _WRITE_BYTES])
+            await self._context.http.writer.drain()
         except ConnectionError as error:
             raise ClientLeftError from error
         finally:

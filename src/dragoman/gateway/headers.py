@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cache, lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -88,6 +89,7 @@ def warnings_value(codes: Iterable[str]) -> str:
     return value
 
 
+@lru_cache(maxsize=1024)  # the same names come with every request
 def header_value(text: str) -> str:
     """Return a text as a header can carry it: other characters become `%XX`, and its length is bounded."""
     if text.isascii() and text.isprintable() and "%" not in text:
@@ -106,6 +108,15 @@ _MAX_LIMIT_CHARS: Final = 64  # of a value: a number, a date or a duration
 _MAX_LIMITS: Final = 32
 
 
+@cache
+def _limit_names(ours: str, theirs: str) -> tuple[tuple[str, str], ...]:
+    """Return the client's and the upstream's name of each limit that both dialects have."""
+    return tuple(
+        (ours.format(which=which, what=what), theirs.format(which=which, what=what))
+        for which, what in _SHARED_LIMITS
+    )
+
+
 def rate_limits(
     headers: Mapping[str, str], *, upstream: Dialect, client: Dialect
 ) -> dict[str, str]:
@@ -115,10 +126,9 @@ def rate_limits(
         prefix = theirs.partition("{")[0]
         found = {name: value for name, value in headers.items() if name.startswith(prefix)}
     else:
-        found = {
-            ours.format(which=which, what=what): headers[name]
-            for which, what in _SHARED_LIMITS
-            if (name := theirs.format(which=which, what=what)) in headers
-        }
+        names = _limit_names(ours, theirs)
+        found = {own: headers[name] for own, name in names if name in headers}
+    if not found:
+        return found
     short = [(name, value) for name, value in found.items() if len(value) <= _MAX_LIMIT_CHARS]
     return dict(short[:_MAX_LIMITS])

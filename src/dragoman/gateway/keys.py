@@ -117,6 +117,11 @@ class Holder:
         """The client may ask for a recording of its exchange."""
         return self._key is None or self._key.record
 
+    @property
+    def may_read_metrics(self) -> bool:
+        """The client may read `/metrics`, which has figures of all keys."""
+        return self._key is None or self._key.metrics
+
     def may_name(self, vendor_id: str) -> bool:
         """Return whether the settings let this client name state of a vendor's by its id."""
         return any(glob.matches(vendor_id) for glob in self._vendor_ids)

@@ -29,6 +29,7 @@ Fact: TypeAlias = str | int | float | bool | None
 _RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 # Names come from peers: a line stays a line, of a length that can be read.
 _MAX_TEXT: Final = 600
+_NUMBERS: Final = (int, float)
 _MAX_ITEMS: Final = 20
 _MAX_REMEMBERED: Final = 100
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -106,6 +107,7 @@ class Logger:
         self._json = json
         self._colour = colour and not json
         self._least = _RANK[level]
+        self.shows_debug: bool = level == "debug"
         self._clock = clock
         self.secrets = secrets  # a reload brings others
 
@@ -161,19 +163,18 @@ class Logger:
 
     def _clean(self, facts: Mapping[str, object]) -> dict[str, object]:
         """Return the facts that have a value: no secrets, no control characters, of bounded size."""
-        clean: dict[str, object] = {}
-        secrets = self.secrets
-        for name, value in facts.items():
+        # A count of 0 is information.
+        clean = {
+            name: value
+            for name, value in facts.items()
+            if value or (value is not False and type(value) in _NUMBERS)
+        }
+        for name, value in clean.items():
             if isinstance(value, str):
-                if name == "id" and is_request_id(value):
-                    clean[name] = value  # ours, and another one on every line
-                elif value:
-                    clean[name] = _shown(value, secrets)
+                if name != "id" or not is_request_id(value):  # ours, and another one on every line
+                    clean[name] = _shown(value, self.secrets)
             elif isinstance(value, tuple):
-                if value:
-                    clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
-            elif value is not None and value is not False:  # a count of 0 is information
-                clean[name] = value
+                clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
         return clean
 
     def _clean_item(self, item: object) -> object:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Final, cast
 
 import msgspec
@@ -228,16 +228,6 @@ class ExchangeRecording:
     def read(self, data: bytes) -> None:
         """Record bytes of the upstream; none at the end of its answer."""
         self._recorder.send(frames.Came(self.number, self.now(), data))
-
-    def reading(self, read: Callable[[], Awaitable[bytes]]) -> Callable[[], Awaitable[bytes]]:
-        """Return a function that reads, and records what it read."""
-
-        async def reads() -> bytes:
-            data = await read()
-            self.read(data)
-            return data
-
-        return reads
 
     def failed(self, fault: Fault) -> None:
         """Record that the gateway ended the upstream's answer."""

@@ -110,9 +110,15 @@ class RequestContext:
         """The headers that let a page of an allowed site read the response."""
         return cors_headers(self.http.headers.get("origin", ""), self.plan.settings.server)
 
+    @property
+    def logs_steps(self) -> bool:
+        """The log's level is `debug`: callers need not describe a step otherwise."""
+        return self.runtime.logger.shows_debug
+
     def debug(self, event: str, **facts: Fact) -> None:
         """Log a step of this request, if the log's level is `debug`."""
-        self.runtime.logger.notice(event, level="debug", id=self.id, **facts)
+        if self.logs_steps:
+            self.runtime.logger.notice(event, level="debug", id=self.id, **facts)
 
     def begin_recording(self, body: bytes) -> None:
         """Record the exchange from now on, if it is to be recorded."""

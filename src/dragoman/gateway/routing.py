@@ -172,6 +172,10 @@ class Router:
             name: self._way(DIRECT, Route(to=(f"{name}/*",)), Match()) for name in self._upstreams
         }
         self._only = self._sole_way()
+        # Some route asks whether a request holds pictures, which takes a look at all its parts.
+        self.asks_for_images: bool = any(
+            route.match.images is not None for route in settings.routes
+        )
         self._facts = {name.lower(): facts for name, facts in settings.models.items()}
         self._fact_globs = tuple(
             (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)

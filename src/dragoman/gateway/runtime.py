@@ -8,6 +8,7 @@ from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.logging import Logger
+from dragoman.gateway.metrics import Metrics, Series
 from dragoman.gateway.models import Catalogue
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.reasoning_memory import ReasoningMemory
@@ -84,9 +85,11 @@ class Runtime:
         self.store = store
         self.memory = memory
         self.inflight: InflightBytes = InflightBytes()
+        self.open_requests: int = 0
         self.reasoning_hosts: ReasoningHosts = ReasoningHosts()
         self.given: GivenIds = GivenIds()
         self.recorder: Recorder = Recorder(logger)
+        self.metrics: Metrics = Metrics(self._gauges)
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:
@@ -107,6 +110,20 @@ class Runtime:
             if health is not None and (seconds := health.resting(now)):
                 states[name]["seconds"] = round(seconds, 1)
         return states
+
+    def _gauges(self) -> dict[Series, float]:
+        """Return what the metrics show of this moment."""
+        now = asyncio.get_running_loop().time()
+        resting: dict[Series, float] = {
+            ("upstream_resting", name): float(health.resting(now) > 0)
+            for name, health in self._health.items()
+        }
+        return {
+            ("open_streams",): len(self.deadlines.streams),
+            ("open_requests",): self.open_requests,
+            ("request_body_bytes",): self.inflight.total,
+            **resting,
+        }
 
     def forget(self) -> None:
         """Give every upstream another chance: its settings may be new."""
@@ -140,6 +157,7 @@ class Runtime:
             )
 
     async def close(self) -> None:
+        self.metrics.stop()
         self.heavy.close()
         await self.recorder.stop()
         await self.connector.close()

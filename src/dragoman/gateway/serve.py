@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, Self, TypeAlias
 
 from aiohttp import web
@@ -57,12 +59,15 @@ class Running:
         logger: Logger | None = None,
         seal_key: bytes = b"",
         bound: socket.socket | None = None,
+        shared: Path | None = None,
     ) -> None:
+        """`shared` is a folder in which several workers exchange their figures."""
         self._settings = settings
         self._secrets = secrets_of(settings)
         self._logger = logger or Logger.of(settings.log, secrets=self._secrets)
         self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
         self._socket = bound
+        self._shared = shared
         self._stack = AsyncExitStack()
         self.port: int = 0
         self.gateway: Gateway
@@ -79,6 +84,8 @@ class Running:
             limits = settings.server.limits
             runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
             stack.push_async_callback(runtime.close)
+            if self._shared is not None:
+                runtime.metrics.share(self._shared)
             await runtime.recorder.configure(settings.record, self._secrets)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
@@ -225,6 +232,7 @@ class Service:
         # What the companion has put into the settings.
         self._companions: tuple[dict[str, Upstream], tuple[Route, ...]] | None = None
         self._announce = announce
+        self._shared: Path | None = None  # a folder for the figures of several workers
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
@@ -242,7 +250,9 @@ class Service:
         workers = Workers(
             server.workers, lambda first: self._work(bound, seal_key, first=first), self._reread
         )
-        return workers.run(bound)
+        with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
+            self._shared = Path(folder)
+            return workers.run(bound)
 
     def _reread(self) -> None:
         """Read the file again, for workers that start later; the running workers report its mistakes."""
@@ -269,7 +279,7 @@ class Service:
                 settings = await stack.enter_async_context(self._companion(settings))
                 self._companions = (settings.upstreams, settings.routes)
             running = await stack.enter_async_context(
-                Running(settings, seal_key=seal_key, bound=bound)
+                Running(settings, seal_key=seal_key, bound=bound, shared=self._shared)
             )
             logger = running.gateway.runtime.logger
             stop = asyncio.Event()

@@ -5,7 +5,7 @@ Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` de
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -20,8 +20,8 @@ from dragoman.gateway.config.settings import Route
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
-from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.logging import Fact
+from dragoman.gateway.pipe import Pipe
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.reasoning_memory import Restored, count_restored
 from dragoman.gateway.recording import ExchangeRecording
@@ -72,8 +72,11 @@ async def ask_upstreams(
     faults: list[Fault] = []
     hops = context.runtime.in_order(accepted.choice.hops)
     outcome.resting = _skipped(accepted.choice.hops, hops[0])
+    metrics = context.runtime.metrics
     for hop in hops:
         outcome.hop = hop
+        if faults:
+            metrics.count("fallbacks", accepted.choice.route_name, hop.upstream_name)
         answer = await UpstreamCall(context, accepted, stream, hop).run()
         if not isinstance(answer, Failure):
             return answer
@@ -181,6 +184,8 @@ class UpstreamCall:
         finally:
             self._stream.end_attempt()
         failed = answer if isinstance(answer, Fault) else self._outcome.ended
+        if isinstance(failed, Fault):
+            self._runtime.metrics.count("upstream_errors", self._hop.upstream_name, failed.kind)
         if answer is EMPTY_RESPONSE or not isinstance(failed, Fault):
             self._log_health(health.succeeded())
         elif counts_for_cooldown(failed):
@@ -198,6 +203,8 @@ class UpstreamCall:
 
     def _log_health(self, change: Change, **facts: Fact) -> None:
         """Log that an upstream begins to fail, gets no requests for a while, or answers again."""
+        if change == "resting":
+            self._runtime.metrics.count("cooldowns", self._hop.upstream_name)
         if change:
             self._runtime.logger.notice(
                 f"upstream {change}",
@@ -496,12 +503,11 @@ class UpstreamCall:
         return FaultRedaction(self._context, self._accepted.choice.route, self._hop)
 
     async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
-        """Forward everything as it arrives, one write for each read; return whether there was content."""
+        """Forward the stream; return whether there was content."""
         stream = self._stream
         stream.translator = translator
-        feeder = Feeder(self._runtime.heavy, translator)
-        read = reply.read if self._recording is None else self._recording.reading(reply.read)
-        out = await self._read_first(read, translator, feeder)
+        pipe = Pipe(reply, translator, stream, self._runtime.heavy, self._recording)
+        out = await pipe.begin()
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         stream.note_first_content()
@@ -509,18 +515,7 @@ class UpstreamCall:
         self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
-        feed, note_read = translator.feed, stream.note_read
-        write = partial(self._write_noting_ids, translator) if self._notes_ids else stream.write
-        while not translator.done:
-            if out:
-                await write(out)
-            data = out = b""  # nothing that was sent is kept while this waits
-            data = await read()
-            note_read()
-            if data and feeder.is_light(data):
-                out = feed(data)
-            else:
-                out = await feeder.feed(data)
+        out = await pipe.run(out, partial(self._note_ids, translator) if self._notes_ids else None)
         await self._finish(translator, out)
         await reply.settle()
         return True
@@ -531,18 +526,6 @@ class UpstreamCall:
         self._accepted.release(outline, body=not self._stores)
         if not self._stores:
             self._context.held.release()
-
-    async def _read_first(
-        self, read: Callable[[], Awaitable[bytes]], translator: Translator, feeder: Feeder
-    ) -> bytes:
-        """Read until the response has content or ended without any; return what the client gets."""
-        held: list[bytes] = []
-        while not translator.begun and not translator.done:
-            data = await read()
-            self._stream.note_read()
-            light = data and feeder.is_light(data)
-            held.append(translator.feed(data) if light else await feeder.feed(data))
-        return b"".join(held)
 
     def _note_answer(self, translator: Translator) -> None:
         """Keep the lists that grow with the answer: a client may leave before its end."""
@@ -623,13 +606,12 @@ class UpstreamCall:
         shared = context.plan.shares_credential(self._accepted.choice.route)
         return shared and (not self._translates or dialect(context.dialect).stores_responses)
 
-    async def _write_noting_ids(self, translator: Translator, data: bytes) -> None:
-        """Send a piece of the stream; the client may name at once what it is given."""
+    def _note_ids(self, translator: Translator) -> None:
+        """Remember the ids that the client is about to be given: it may name them at once."""
         given = translator.take_given()
         if given:
             self._given += given
             self._runtime.given.add(self._context.owner, given)
-        await self._stream.write(data)
 
     @property
     def _stores(self) -> bool:

@@ -9,19 +9,31 @@ import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from dragoman._version import __version__
 from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
+from dragoman.inspector.exchange import view
 from dragoman.inspector.index import BadQueryError, Filter, Index
 from dragoman.inspector.live import Live
+from dragoman.inspector.recordings import (
+    RANGE_BYTES,
+    SIDES,
+    GoneError,
+    Loaded,
+    load,
+    replay_view,
+    side_bytes,
+)
 from dragoman.inspector.summary import Summary
+from dragoman.recorder.lines import SUFFIX
+from dragoman.recorder.recording import RecordingError
 from dragoman.toolcalls.formats import FORMATS
 
 T = TypeVar("T")
@@ -75,6 +87,10 @@ class _Login(Struct):
     key: str
 
 
+class _Replay(Struct):
+    split: Annotated[int, Meta(ge=0)] = 0
+
+
 class Inspector:
     """The page over one folder of recordings, and over what a gateway has in memory.
 
@@ -98,7 +114,14 @@ class Inspector:
         self._news = news
         self._live = Live(self._changes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-inspector")
+        self._scanned = False
         self._unsent: list[Summary] = []  # news that a listener has not got yet
+
+    def scan(self) -> None:
+        """Begin to read the folder, if that was not done: the page is about to ask for it."""
+        if not self._scanned:
+            self._scanned = True
+            self._threads.submit(self.index.summaries)
 
     def close(self) -> None:
         """End the streams of all listeners, and the threads."""
@@ -120,6 +143,7 @@ class Inspector:
         path = http.path.removeprefix(PREFIX).strip("/").split("/")
         if path[0] != "api":
             _only(http, "GET", "HEAD")
+            self.scan()
             return _static(path)
         if path[1:] == ["session"]:
             return await self._login(http)
@@ -129,6 +153,14 @@ class Inspector:
                 return self._me(http, viewer)
             case ["exchanges" | "overview" | "facets" as what]:
                 return await self._list(http, viewer, what)
+            case ["exchanges", exchange]:
+                return await self._exchange(http, viewer, exchange)
+            case ["exchanges", exchange, "bytes"]:
+                return await self._bytes(http, viewer, exchange)
+            case ["exchanges", exchange, "recording"]:
+                return await self._download(http, viewer, exchange)
+            case ["exchanges", exchange, "replay"]:
+                return await self._replay(http, viewer, exchange)
             case ["live"]:
                 return await self._listen(http, viewer)
         raise ApiError(404, "not_found", "there is nothing here")
@@ -176,15 +208,14 @@ class Inspector:
         query = {name: http.query.getall(name) for name in http.query}
         self._take_news()
         index, may_see = self.index, viewer.may_see
-        cursor, limit = http.query.get("cursor", ""), http.query.get("limit", "200")
-        if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-            raise ApiError(400, "bad_query", "`limit` must be a number")
+        cursor = http.query.get("cursor", "")
+        skip, limit = _number(http, "skip", 0), _number(http, "limit", 200)
         wanted = Filter.of(query, index.now())
 
         def work() -> bytes:
             found: object
             if what == "exchanges":
-                found = index.page(wanted, may_see=may_see, cursor=cursor, limit=int(limit))
+                found = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
             elif what == "overview":
                 found = index.overview(wanted, may_see=may_see)
             else:
@@ -192,6 +223,110 @@ class Inspector:
             return msgspec.json.encode(found)
 
         return _json(await self._in_thread(work))
+
+    # --- one exchange ----------------------------------------------------------------------------
+
+    async def _find(self, viewer: Viewer, exchange: str) -> Summary:
+        """Return an exchange that a viewer may see.
+
+        Raises:
+            ApiError: there is none, whether or not others may see one.
+        """
+        self._take_news()
+        found = await self._in_thread(lambda: self.index.find(exchange))
+        if found is None or not viewer.may_see(found):
+            raise ApiError(404, "not_found", "there is no such exchange, or it was deleted")
+        if found.unreadable:
+            raise ApiError(422, "newer_version", found.unreadable)
+        return found
+
+    def _path(self, found: Summary) -> Path:
+        """Return the file of an exchange.
+
+        Raises:
+            ApiError: it was not recorded.
+        """
+        if not found.file or self.index.folder is None:
+            raise ApiError(404, "not_recorded", "this exchange was not recorded")
+        return self.index.folder / found.file
+
+    def _load(self, found: Summary) -> Loaded:
+        """Read the recording of an exchange; called in a thread.
+
+        Raises:
+            ApiError: it was deleted, or cannot be read.
+        """
+        try:
+            return load(self._path(found))
+        except GoneError as error:
+            raise ApiError(410, "deleted", "this exchange was deleted") from error
+        except RecordingError as error:
+            raise ApiError(422, "unreadable", str(error)) from error
+
+    async def _exchange(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        _only(http, "GET")
+        found = await self._find(viewer, exchange)
+        address = self._facts().address
+
+        def work() -> bytes:
+            loaded = self._load(found) if found.file else None
+            return msgspec.json.encode(view(found, loaded, address=address))
+
+        return _json(await self._in_thread(work))
+
+    async def _bytes(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        _only(http, "GET")
+        side = http.query.get("side", "upstream")
+        if side not in SIDES:
+            raise ApiError(400, "bad_query", f"`side` must be one of {', '.join(SIDES)}")
+        start = _number(http, "from", 0)
+        found = await self._find(viewer, exchange)
+
+        def work() -> bytes:
+            data = side_bytes(self._load(found).recording, side)
+            first = min(start, len(data))
+            end = min(_number(http, "to", len(data)), first + RANGE_BYTES, len(data))
+            piece = data[first : max(first, end)]
+            facts = {"from": first, "to": first + len(piece), "size": len(data)}
+            try:
+                return msgspec.json.encode({**facts, "text": piece.decode()})
+            except UnicodeDecodeError:
+                return msgspec.json.encode({**facts, "base64": piece})
+
+        return _json(await self._in_thread(work))
+
+    async def _download(
+        self, http: web.BaseRequest, viewer: Viewer, exchange: str
+    ) -> web.StreamResponse:
+        """Send the file of a recording."""
+        _only(http, "GET")
+        found = await self._find(viewer, exchange)
+        path = self._path(found)
+        headers = {
+            **_SECURITY,
+            "content-type": "application/octet-stream",
+            "content-disposition": f'attachment; filename="{exchange}{SUFFIX}"',
+        }
+        try:
+            file = await self._in_thread(lambda: path.open("rb"))
+        except OSError as error:
+            raise ApiError(410, "deleted", "this exchange was deleted") from error
+        with file:
+            response = web.StreamResponse(headers=headers)
+            await response.prepare(http)
+            while piece := await self._in_thread(lambda: file.read(RANGE_BYTES)):
+                await response.write(piece)
+            return response
+
+    async def _replay(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Translate a recorded answer with today's code, and compare."""
+        wanted = await _body(http, _Replay)
+        found = await self._find(viewer, exchange)
+        return _json(
+            await self._in_thread(
+                lambda: msgspec.json.encode(replay_view(self._load(found).recording, wanted.split))
+            )
+        )
 
     def _take_news(self) -> None:
         """Put what the gateway has seen into the index."""
@@ -223,6 +358,13 @@ class Inspector:
 def _only(http: web.BaseRequest, *methods: str) -> None:
     if http.method not in methods:
         raise ApiError(405, "method", f"this path takes {', '.join(methods)}")
+
+
+def _number(http: web.BaseRequest, name: str, default: int) -> int:
+    text = http.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ApiError(400, "bad_query", f"`{name}` must be a number")
+    return int(text)
 
 
 async def _body(http: web.BaseRequest, kind: type[T]) -> T:

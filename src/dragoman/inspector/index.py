@@ -299,9 +299,10 @@ class Index:
         *,
         may_see: Callable[[Summary], bool],
         cursor: str = "",
+        skip: int = 0,
         limit: int = 200,
     ) -> Page:
-        """Return the newest exchanges that match, from a cursor on.
+        """Return the newest exchanges that match, from a cursor on, without the first `skip` of them.
 
         Raises:
             BadQueryError: the cursor is not one of ours.
@@ -310,6 +311,7 @@ class Index:
         passes = wanted.test()
         matched = [one for one in visible if passes(one)]
         end = bisect.bisect_left(matched, _place(cursor), key=_key) if cursor else len(matched)
+        end = max(0, end - skip)
         start = max(0, end - max(1, min(limit, MOST_ROWS)))
         rows = [one.row for one in reversed(matched[start:end])]
         return Page(len(visible), len(matched), rows, _cursor(matched[start]) if start else None)
@@ -396,13 +398,13 @@ def _read_summary(
         return _unreadable(first, name), True
     if not _SAFE_ID.fullmatch(opening.id):
         opening = structs.replace(opening, id=f"file_{_digest(name)}")
-    outcome = _last_line(file, size)
+    outcome = last_line(file, size)
     if outcome is None:
         return unfinished(opening, file=name, running=running), False
     return of_recording(opening, outcome.record, outcome.stalls, name), True
 
 
-def _last_line(file: BinaryIO, size: int) -> Outcome | None:
+def last_line(file: BinaryIO, size: int) -> Outcome | None:
     """Return the last line of a recording that has come to its end."""
     for most in _LAST_BYTES:
         start = max(0, size - most)
@@ -428,7 +430,10 @@ def _unreadable(first: bytes, name: str) -> Summary | None:
         return None
     if found.line != "recording" or found.version <= VERSION:
         return None
-    why = f"it has format {found.version}; this program reads up to {VERSION}"
+    why = (
+        "This recording is from a newer version."
+        f" It has format {found.version}; this program reads up to {VERSION}."
+    )
     exchange = found.id if _SAFE_ID.fullmatch(found.id) else f"file_{_digest(name)}"
     row = Row(
         id=exchange,

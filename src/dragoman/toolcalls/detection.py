@@ -130,6 +130,7 @@ _MAKERS: Final = {
 }
 
 
+@lru_cache(maxsize=256)
 def bare_name(model: str) -> str:
     """Return a model's name in lower case, without provider and host suffixes."""
     name = model.strip().lower().rstrip("/").rpartition("/")[2]

@@ -45,21 +45,28 @@ def output_tokens(chars: int) -> int:
 def estimate_tokens(request: Request) -> int:
     """Return about how many input tokens `request` has: never 0."""
     total = _tools(request.tools, None) + _PER_TURN * len(request.turns)
-    for text in request.system:
-        total += _text(text.text)
+    texts = [part.text for part in request.system]
     for turn in request.turns:
         for part in turn.parts:
             # Every part of every request comes by here: the frequent sorts first.
             if type(part) is TextPart:
-                total += _text(part.text)
+                texts.append(part.text)
             elif type(part) is ToolCallPart:
-                total += _PER_TURN + _text(part.name) + _text(part.arguments)
+                total += _PER_TURN
+                texts += (part.name, part.arguments)
             elif type(part) is ToolResultPart:
                 total += _PER_TURN
                 for inner in part.parts:
-                    total += _text(inner.text) if type(inner) is TextPart else _part(inner)
+                    if type(inner) is TextPart:
+                        texts.append(inner.text)
+                    else:
+                        total += _part(inner)
             else:
                 total += _part(part)
+    if all(map(str.isascii, texts)):
+        total += sum(map(len, texts)) / _ASCII_BYTES_PER_TOKEN
+    else:
+        total += sum(map(_text, texts))
     return max(1, round(total))
 
 

@@ -46,11 +46,11 @@ def test_claude_keeps_its_own_names_where_they_mean_something() -> None:
 
 
 def test_h4_claude_learns_the_window_and_the_longest_answer() -> None:
-    told = {name: launch_spec("claude", FULL).variables.get(name) for name in H4}
-    untold = {name for name in launch_spec("claude", BARE).variables if name in H4}
+    found = {name: launch_spec("claude", FULL).variables.get(name) for name in H4}
+    without_facts = {name for name in launch_spec("claude", BARE).variables if name in H4}
 
-    assert H4 == told
-    assert {"CLAUDE_CODE_ATTRIBUTION_HEADER"} == untold
+    assert H4 == found
+    assert {"CLAUDE_CODE_ATTRIBUTION_HEADER"} == without_facts
 
 
 H4 = {

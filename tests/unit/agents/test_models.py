@@ -97,9 +97,9 @@ SET = Router(
         ("tiny-1", Window(), (), Window(context=8_000, output=2_000)),
         ("tiny-1", Window(output=100), (), Window(context=8_000, output=100)),
         (
-            "told",
+            "listed",
             Window(),
-            (ListedModel("told", 500_000, None),),
+            (ListedModel("listed", 500_000, None),),
             Window(context=500_000, output=32_000),
         ),
         ("both", Window(), (ListedModel("both", 1, 1),), Window(context=64_000, output=4_000)),

@@ -135,7 +135,7 @@ LEGAL_STREAMS = {
         *ending("end_turn"),
     ],
     "a block of unknown type": [start(), opened(0, "hologram"), stopped(0), *ending("end_turn")],
-    "counts told twice": [start(), ending(None, 4)[0], *ending("end_turn")],
+    "counts reported twice": [start(), ending(None, 4)[0], *ending("end_turn")],
     "error before anything": [ERROR],
     "error and a last stop": [*FAILED, {"type": "message_stop"}],
 }
@@ -144,7 +144,7 @@ SPOILED = [TEXT, CALLS, MIXED, FAILED]  # the streams that are mutated
 
 # What the judge says when an event of this kind is removed, doubled, or changes places with the next.
 # `LEGAL` is a mutation that no client can notice: text is text, an empty input is an input, a ping is
-# nothing, and counts may be told twice.
+# nothing, and counts may be reported twice.
 REMOVED = {
     "message_start": {"event-order"},
     "content_block_start/text": {"event-order"},
@@ -212,7 +212,7 @@ FIELDS = {
     "content_block_start/tool_use: content_block.input": "block-starts-empty",
     "message_delta: delta.stop_reason": "stop-reason",
     "message_delta: usage": "usage-in-message-delta",
-    "message_delta: usage.input_tokens": LEGAL,  # told in `message_start` already
+    "message_delta: usage.input_tokens": LEGAL,  # reported in `message_start` already
     "message_delta: usage.output_tokens": "usage-in-message-delta",
 }
 

@@ -35,9 +35,9 @@ SAME = ["anthropic-ratelimit-requests-limit", "anthropic-ratelimit-tokens-remain
     ],
 )
 def test_a_client_that_knows_the_names_gets_all(upstream, client, headers) -> None:
-    told = rate_limits({**headers, "server": "x"}, upstream=upstream, client=client)
+    reported = rate_limits({**headers, "server": "x"}, upstream=upstream, client=client)
 
-    assert headers == told
+    assert headers == reported
 
 
 def test_numbers_change_their_names_and_times_stay_behind() -> None:

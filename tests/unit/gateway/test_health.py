@@ -176,7 +176,7 @@ def test_if_all_rest_all_are_tried() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["started", "failed", "told", "succeeded", "abandoned"]),
+            st.sampled_from(["started", "failed", "reported", "succeeded", "abandoned"]),
             st.floats(0, 100),
         ),
         max_size=60,
@@ -193,7 +193,7 @@ def test_whatever_happens_an_upstream_is_asked_again_in_the_end(
                 health.started(now)
             case "failed":
                 health.failed(now)
-            case "told":
+            case "reported":
                 health.failed(now, retry_after=gap * 10)
             case "succeeded":
                 health.succeeded()

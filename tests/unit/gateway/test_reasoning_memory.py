@@ -127,7 +127,7 @@ def chat_body(*messages: dict, **fields: object) -> dict:
     return {"model": "m", "tools": TOOLS["chat"], "messages": [first, *messages], **fields}
 
 
-def told_calls(stream: bytes) -> list[dict]:
+def calls_of(stream: bytes) -> list[dict]:
     """Return the calls that a Chat client got."""
     calls: list[dict] = []
     for line in stream.splitlines():
@@ -159,7 +159,7 @@ OTHER_USE = {"type": "tool_use", "id": "toolu_2", "name": "ls", "input": {"path"
 def loop_with_claude(*blocks: dict, budget: bool = False) -> tuple[Session, list[dict]]:
     session = Session("chat", "anthropic", "anthropic-budget" if budget else "anthropic")
     session.ask(chat_body(reasoning_effort="high", max_tokens=32000))
-    calls = told_calls(session.answer(messages_stream(*blocks)))
+    calls = calls_of(session.answer(messages_stream(*blocks)))
     return session, calls
 
 
@@ -207,7 +207,7 @@ def test_turn_is_the_same_on_every_later_request() -> None:
         bodies.append(session.ask(chat_body(*history, reasoning_effort="high")).body)
         use = {"type": "tool_use", "id": f"toolu_x{n}", "name": "ls", "input": {}}
         thought = THINKING | {"thinking": f"Step {n}."}
-        history += said(told_calls(session.answer(messages_stream(thought, use))))
+        history += said(calls_of(session.answer(messages_stream(thought, use))))
     messages = [json.loads(body)["messages"] for body in bodies]
 
     assert messages[0] == messages[1][: len(messages[0])]
@@ -279,10 +279,8 @@ def test_plain_reasoning_returns_to_upstreams_that_want_it(client: str, profile:
     arguments = '{"path": "."}'
     if client == "chat":
         session.ask(chat_body())
-        told = told_calls(
-            session.answer(chat_stream("I must look.", ("functions.ls:0", arguments)))
-        )
-        sent = json.loads(session.ask(chat_body(*said(told))).body)
+        calls = calls_of(session.answer(chat_stream("I must look.", ("functions.ls:0", arguments))))
+        sent = json.loads(session.ask(chat_body(*said(calls))).body)
     else:
         body = {"model": "m", "tools": TOOLS["responses"], "input": "What is here?"}
         session.ask(body)
@@ -313,7 +311,7 @@ def test_upstream_gets_a_filler_when_nobody_remembers(profile: str) -> None:
 def test_reasoning_that_came_back_is_not_replaced() -> None:
     session = Session("chat", "chat", "moonshot")
     session.ask(chat_body())
-    calls = told_calls(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
+    calls = calls_of(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
     turn, *results = said(calls)
     turn["reasoning_content"] = "My own words."
     sent = json.loads(session.ask(chat_body(turn, *results)).body)
@@ -325,7 +323,7 @@ def test_last_piece_of_reasoning_alone_becomes_the_whole_again() -> None:
     # The stream helper of the `openai` package for Node keeps what the last event said.
     session = Session("chat", "chat", "vllm")
     session.ask(chat_body())
-    calls = told_calls(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
+    calls = calls_of(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
     turn, *results = said(calls)
     turn["reasoning_content"] = "look."
     sent = json.loads(session.ask(chat_body(turn, *results)).body)
@@ -367,7 +365,7 @@ def test_ids_that_repeat_over_turns_are_kept_apart() -> None:
     history: list[dict] = []
     for n in range(3):
         session.ask(chat_body(*history))
-        calls = told_calls(session.answer(chat_stream(f"Thought {n}.", ("call_0", "{}"))))
+        calls = calls_of(session.answer(chat_stream(f"Thought {n}.", ("call_0", "{}"))))
         history += said(calls)
     sent = json.loads(session.ask(chat_body(*history)).body)
     thoughts = [one["reasoning_content"] for one in sent["messages"] if one["role"] == "assistant"]
@@ -410,7 +408,7 @@ def test_conversations_with_the_same_ids_are_kept_apart() -> None:
     for n, session in enumerate(sessions):
         session.ask(chat_body(first=asked[n]))
         out = session.answer(chat_stream(f"Thought {n}.", ("functions.ls:0", given[n])))
-        calls.append(told_calls(out))
+        calls.append(calls_of(out))
     thoughts = [
         json.loads(session.ask(chat_body(*said(calls[n]), first=asked[n])).body)["messages"][1][
             "reasoning_content"
@@ -425,7 +423,7 @@ def test_arguments_that_a_client_rewrites_are_the_same() -> None:
     session = Session("chat", "chat", "moonshot")
     session.ask(chat_body())
     out = session.answer(chat_stream("I must look.", ("call_1", '{"path":"a","n":1}')))
-    calls = told_calls(out)
+    calls = calls_of(out)
     calls[0]["function"]["arguments"] = '{"n": 1, "path": "\\u0061"}'
     sent = json.loads(session.ask(chat_body(*said(calls))).body)
 
@@ -436,7 +434,7 @@ def test_long_arguments_are_known_by_their_beginning() -> None:
     session = Session("chat", "chat", "moonshot")
     session.ask(chat_body())
     arguments = json.dumps({"path": "x" * 300_000})
-    calls = told_calls(session.answer(chat_stream("I must write.", ("call_1", arguments))))
+    calls = calls_of(session.answer(chat_stream("I must write.", ("call_1", arguments))))
     sent = json.loads(session.ask(chat_body(*said(calls))).body)
 
     assert "I must write." == sent["messages"][1]["reasoning_content"]
@@ -445,7 +443,7 @@ def test_long_arguments_are_known_by_their_beginning() -> None:
 def test_another_owner_and_another_upstream_get_nothing() -> None:
     session = Session("chat", "chat", "moonshot")
     session.ask(chat_body())
-    calls = told_calls(session.answer(chat_stream("Secret.", ("call_1", "{}"))))
+    calls = calls_of(session.answer(chat_stream("Secret.", ("call_1", "{}"))))
     stranger = session.ask(chat_body(*said(calls)), owner="other").body
     elsewhere = (
         Session("chat", "chat", "deepseek", session.memory).ask(chat_body(*said(calls))).body
@@ -502,7 +500,7 @@ def test_memory_ends_some_time_after_its_last_use() -> None:
         "chat", "chat", "moonshot", ReasoningMemory(entries=9, seconds=60, clock=clock)
     )
     session.ask(chat_body())
-    calls = told_calls(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
+    calls = calls_of(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
     clock.now += 50
     used = remembers(session, calls)
     clock.now += 50
@@ -520,7 +518,7 @@ def test_what_was_not_used_longest_goes_first() -> None:
     calls = []
     for n in range(3):
         session.ask(chat_body())
-        calls.append(told_calls(session.answer(chat_stream("I must look.", (f"call_{n}", "{}")))))
+        calls.append(calls_of(session.answer(chat_stream("I must look.", (f"call_{n}", "{}")))))
     remembers(session, calls[0])
     session.ask(chat_body())
     session.answer(chat_stream("I must look.", ("call_9", "{}")))
@@ -593,7 +591,7 @@ def test_native_id_behind_a_shortened_one_is_known() -> None:
     native = "call_" + "x" * 80
     session = Session("chat", "chat", "vllm")
     session.ask(chat_body())
-    calls = told_calls(session.answer(chat_stream("Hm.", (native, "{}"))))
+    calls = calls_of(session.answer(chat_stream("Hm.", (native, "{}"))))
     sent = json.loads(session.ask(chat_body(*said(calls))).body)["messages"]
 
     assert calls[0]["id"].startswith("gh-")

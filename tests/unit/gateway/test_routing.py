@@ -331,8 +331,8 @@ def test_every_question_has_an_answer_or_none(model, flag, tokens, headers):
 # --- the list of models ---
 
 
-def names(made, **told):
-    return [(one.name, one.owner) for one in made.models(told)]
+def names(made, **listed):
+    return [(one.name, one.owner) for one in made.models(listed)]
 
 
 def test_names_that_clients_may_ask_for_are_listed_once():

@@ -241,9 +241,9 @@ def test_deleted_answer_is_gone_and_its_items_too() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1", CALL))
         assert await store.delete("resp_1", "b") is None
-        told = await store.delete("resp_1", "a")
+        deleted = await store.delete("resp_1", "a")
 
-        assert {"id": "resp_1", "object": "response", "deleted": True} == json.loads(told or b"")
+        assert {"id": "resp_1", "object": "response", "deleted": True} == json.loads(deleted or b"")
         assert await store.delete("resp_1", "a") is None
         assert await store.get("resp_1", "a") is None
         with pytest.raises(MalformedError):
@@ -734,7 +734,7 @@ def test_kept_answer_has_the_reasoning_that_its_upstream_signed(
         b'"Hm.","signature":"c2ln"},{"type":"tool_use","id":"call_1","name":"ls","input":{}}],'
         b'"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}'
     )
-    told = translate_body(
+    answer = translate_body(
         answer,
         source="anthropic",
         target="responses",
@@ -746,8 +746,8 @@ def test_kept_answer_has_the_reasoning_that_its_upstream_signed(
     ).body
 
     async def work(store: ResponsesStore) -> None:
-        await store.keep("a", body, told)
-        name = json.loads(told)["id"]
+        await store.keep("a", body, answer)
+        name = json.loads(answer)["id"]
         later = request(b"[%b]" % RESULT, previous_response_id=name, reasoning={"effort": "high"})
         whole = (await store.expand(later, "a")).body
         sent = translate_request(

@@ -67,8 +67,8 @@ def _agrees_when_cut_short(case: Case) -> None:
     for at in (0, *cuts(text)):
         short = text[:at]
         cut = run(case.parser(), [short], cut=True)
-        for said, told in ((cut.content, whole.content), (cut.reasoning, whole.reasoning)):
-            assert rest_of(said, told).strip() in short
+        for said, whole_text in ((cut.content, whole.content), (cut.reasoning, whole.reasoning)):
+            assert rest_of(said, whole_text).strip() in short
         if not case.cut_agrees:
             continue
         assert len(cut.tool_calls) <= len(whole.tool_calls)
@@ -83,10 +83,10 @@ def _agrees_when_cut_short(case: Case) -> None:
                 assert one.arguments == "{" or rest in short or json.loads(f'"{rest}"') in short
 
 
-def rest_of(said: str, told: str) -> str:
-    """Return what `said` has beyond its common beginning with `told`."""
+def rest_of(said: str, whole_text: str) -> str:
+    """Return what `said` has beyond its common beginning with `whole_text`."""
     common = 0
-    for one, other in zip(said, told, strict=False):
+    for one, other in zip(said, whole_text, strict=False):
         if one != other:
             break
         common += 1

@@ -181,5 +181,5 @@ def test_values_that_wait_for_their_type_are_counted_as_arguments() -> None:
         assert not call.complete, family
         with pytest.raises(json.JSONDecodeError):
             json.loads(call.arguments)
-        told = [problem.detail for problem in parser.result.problems]
-        assert any("max_tool_args_bytes" in detail for detail in told), family
+        details = [problem.detail for problem in parser.result.problems]
+        assert any("max_tool_args_bytes" in detail for detail in details), family

@@ -602,7 +602,7 @@ def test_p_2_a_complete_answer_gives_what_its_stream_gives(
 
     assert (streamed.reasoning, streamed.finish) == (whole.reasoning, whole.finish)
     if target == "anthropic" and cut:
-        # Its input would have to be an object: the call is told as text.
+        # Its input would have to be an object: the call becomes text.
         assert [] == whole.calls
         assert streamed.calls[0][2] in whole.text
         return

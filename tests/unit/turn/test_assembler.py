@@ -672,7 +672,7 @@ def with_call() -> Assembler:
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected", "told"),
+    ("reason", "expected", "expected_losses"),
     [
         (FinishReason.STOP, FinishReason.TOOL_CALLS, ["finish_reason_fixed"]),
         (FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS, ["finish_reason_fixed"]),
@@ -684,16 +684,16 @@ def with_call() -> Assembler:
     ],
 )
 def test_b9_t14_calls_promote_a_stop_and_mask_no_cut(
-    reason: FinishReason | None, expected: FinishReason, told: list[str]
+    reason: FinishReason | None, expected: FinishReason, expected_losses: list[str]
 ) -> None:
     one = answer(with_call(), reason)
 
     assert one.finish == Finish(expected)
-    assert told == losses(one)
+    assert expected_losses == losses(one)
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected", "told"),
+    ("reason", "expected", "expected_losses"),
     [
         (None, FinishReason.STOP, []),
         (FinishReason.STOP, FinishReason.STOP, []),
@@ -703,12 +703,12 @@ def test_b9_t14_calls_promote_a_stop_and_mask_no_cut(
     ],
 )
 def test_t15_tool_calls_without_calls_are_a_stop(
-    reason: FinishReason | None, expected: FinishReason, told: list[str]
+    reason: FinishReason | None, expected: FinishReason, expected_losses: list[str]
 ) -> None:
     one = answer(Assembler(), reason)
 
     assert one.finish == Finish(expected)
-    assert told == losses(one)
+    assert expected_losses == losses(one)
 
 
 def test_the_finish_carries_the_peers_own_reason() -> None:

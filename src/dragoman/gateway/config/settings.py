@@ -102,6 +102,7 @@ class Key(Section, frozen=True):
     tokens_per_minute: Count = 0
     concurrent: Count = 0  # requests under way at once
     record: bool = False  # may ask for a recording of its exchange
+    metrics: bool = False  # may read `/metrics`
     inspect: bool = False  # may look at the exchanges of all clients in the inspector
 
 

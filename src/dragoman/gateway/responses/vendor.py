@@ -1,7 +1,7 @@
 """Responses that an upstream stores itself: the gateway has no copy of them, and forwards questions about them.
 
 An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
-out what belongs to somebody else: the client was given the id, the gateway has one client, or the client's own
+out what belongs to another client: the client was given the id, the gateway has one client, or the client's own
 credential goes upstream.
 """
 

@@ -15,7 +15,7 @@ const LAST_RETRY_S = 15;
  * @property {function(function(Object[]): void): function(): void} subscribe calls the function with rows that
  *   are new or have changed; returns a function that ends it
  * @property {function(function(Live, string): void): function(): void} watch calls the function when the state
- *   changed: with "state", "retry" (the seconds changed) or "back" (connected again: something may be missed)
+ *   changed: with "state", "retry" (the seconds changed) or "back" (something may have been missed)
  * @property {function(): void} retry connects now
  * @property {function(): void} start
  * @property {function(): void} stop
@@ -79,6 +79,7 @@ export function connectLive() {
     source = new EventSource(address(lastId ? `/live?after=${encodeURIComponent(lastId)}` : "/live"));
     source.addEventListener("hello", opened);
     source.addEventListener("exchange", arrive);
+    source.addEventListener("reset", () => notify("back"));
     source.addEventListener("error", lost);
   }
 

@@ -32,9 +32,9 @@ from dragoman.turn.events import Fault, FaultKind
 def test_p_8_p_9_fault_is_reported_with_status_and_type(
     kind: FaultKind, status: int, wire_type: str
 ) -> None:
-    told, body = encode_fault(Fault(kind, "why"), "req_1")
+    written, body = encode_fault(Fault(kind, "why"), "req_1")
 
-    assert status == told
+    assert status == written
     assert {
         "type": "error",
         "error": {"type": wire_type, "message": "why"},
@@ -151,7 +151,7 @@ def test_a_thread_that_nobody_holds_is_refused_in_words_that_clients_go_on_from(
 
     _, body = encode_fault(fault, "req_1")
 
-    told = msgspec.json.decode(body)["error"]
-    assert {"error_code": "thread_unsupported_request", "unsupported": ["thread"]} == told[
+    error = msgspec.json.decode(body)["error"]
+    assert {"error_code": "thread_unsupported_request", "unsupported": ["thread"]} == error[
         "details"
     ]

@@ -11,7 +11,7 @@ from dragoman.errors import MalformedError
 
 USER = {"role": "user", "content": "a"}
 SAID = {"role": "assistant", "content": "b"}
-TOLD = {"role": "system", "content": "c"}
+INSTRUCTION = {"role": "system", "content": "c"}
 MARKED = {"type": "text", "text": "<system-reminder>\nc\n</system-reminder>"}
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "d"}
 TEXT = {"type": "text", "text": "a"}
@@ -30,17 +30,17 @@ def user(*blocks: Any) -> Any:
 @pytest.mark.parametrize(
     ("messages", "expected", "paths"),
     [
-        ((USER, TOLD), [user(TEXT, MARKED)], ["$.messages[1]"]),
-        ((TOLD, USER), [user(MARKED, TEXT)], ["$.messages[0]"]),
-        ((USER, SAID, TOLD), [USER, SAID, user(MARKED)], ["$.messages[2]"]),
+        ((USER, INSTRUCTION), [user(TEXT, MARKED)], ["$.messages[1]"]),
+        ((INSTRUCTION, USER), [user(MARKED, TEXT)], ["$.messages[0]"]),
+        ((USER, SAID, INSTRUCTION), [USER, SAID, user(MARKED)], ["$.messages[2]"]),
         (
-            (USER, TOLD, TOLD, SAID),
+            (USER, INSTRUCTION, INSTRUCTION, SAID),
             [user(TEXT, MARKED, MARKED), SAID],
             ["$.messages[1]", "$.messages[2]"],
         ),
         # The result of a call must be the first thing after it.
         (
-            (USER, SAID, TOLD, user(RESULT)),
+            (USER, SAID, INSTRUCTION, user(RESULT)),
             [USER, SAID, user(RESULT, MARKED)],
             ["$.messages[2]"],
         ),
@@ -54,19 +54,19 @@ def test_instructions_join_the_users_words(messages: Any, expected: Any, paths: 
 def test_cache_marks_and_foreign_blocks_of_an_instruction_stay() -> None:
     cache = {"type": "ephemeral"}
     image = {"type": "image", "source": {"type": "url", "url": "https://x"}}
-    told = {
+    instruction = {
         "role": "system",
         "content": [{"type": "text", "text": "c", "cache_control": cache}, image],
     }
 
-    assert [user(TEXT, {**MARKED, "cache_control": cache}, image)] == mended(USER, told)[0]
+    assert [user(TEXT, {**MARKED, "cache_control": cache}, image)] == mended(USER, instruction)[0]
 
 
 def test_untouched_messages_keep_their_bytes() -> None:
     first, last = b'{"content": "a",  "role":"assistant"}', b'{ "role" : "user", "content":"b"}'
 
     out, _ = without_instructions(
-        Raw(b"[%b, %b, %b, %b]" % (last, first, json.dumps(TOLD).encode(), first))
+        Raw(b"[%b, %b, %b, %b]" % (last, first, json.dumps(INSTRUCTION).encode(), first))
     )
 
     assert bytes(out).startswith(b"[%b,%b," % (last, first))

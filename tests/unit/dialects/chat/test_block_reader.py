@@ -13,7 +13,7 @@ from dragoman.turn.tools import ToolTable
 from tests.unit.dialects.chat.support import call, calls, chunk, codes, exchange, of_type, read
 
 
-def told(*payloads: object, **known: object) -> list[tuple[str, str, str]]:
+def read_calls(*payloads: object, **known: object) -> list[tuple[str, str, str]]:
     """Return id, name and arguments of each call."""
     events = read(*payloads, chunk({}, "tool_calls"), "[DONE]", exchange=exchange(**known))
     starts = of_type(events, BlockStart)
@@ -24,7 +24,7 @@ def told(*payloads: object, **known: object) -> list[tuple[str, str, str]]:
 
 
 def test_b2_name_alone_and_again_after_whole_arguments_is_a_second_call() -> None:
-    found = told(
+    found = read_calls(
         calls(call("f", '{"a":1}', index=0)),
         calls(call("f", "", index=0)),
         calls(call(None, '{"a":2}', index=0)),
@@ -34,13 +34,15 @@ def test_b2_name_alone_and_again_after_whole_arguments_is_a_second_call() -> Non
 
 
 def test_t4_name_alone_and_again_at_the_end_is_a_repeat() -> None:
-    found = told(calls(call("f", '{"a":1}', index=0)), calls(call("f", "", index=0)))
+    found = read_calls(calls(call("f", '{"a":1}', index=0)), calls(call("f", "", index=0)))
 
     assert [("f", '{"a":1}')] == [one[1:] for one in found]
 
 
 def test_id_that_comes_late_is_taken() -> None:
-    found = told(calls(call("f", "", index=0)), calls(call(None, '{"a":1}', index=0, id="late")))
+    found = read_calls(
+        calls(call("f", "", index=0)), calls(call(None, '{"a":1}', index=0, id="late"))
+    )
 
     assert [("late", "f", '{"a":1}')] == found
 
@@ -58,7 +60,7 @@ def test_b1_another_name_inside_arguments_is_another_call() -> None:
 
 
 def test_ids_decide_where_the_index_is_always_zero() -> None:
-    found = told(
+    found = read_calls(
         calls(call("f", '{"a":', index=0, id="a")),
         calls(call("g", '{"b":', index=0, id="b")),
         calls(call(None, "1}", index=0, id="a")),
@@ -69,7 +71,7 @@ def test_ids_decide_where_the_index_is_always_zero() -> None:
 
 
 def test_b1_tail_that_repeats_id_and_name_under_another_index() -> None:
-    found = told(
+    found = read_calls(
         calls(call("g", '{"b":', index=0, id="b")), calls(call("g", "2}", index=1, id="b"))
     )
 
@@ -77,7 +79,7 @@ def test_b1_tail_that_repeats_id_and_name_under_another_index() -> None:
 
 
 def test_t7_known_id_with_another_name_after_whole_arguments() -> None:
-    found = told(
+    found = read_calls(
         calls(call("f", "{}", index=0, id="x")), calls(call("g", '{"b":2}', index=0, id="x"))
     )
 
@@ -87,7 +89,9 @@ def test_t7_known_id_with_another_name_after_whole_arguments() -> None:
 def test_t5_two_declared_names_in_a_row_are_two_calls() -> None:
     tools = ToolTable([Tool(name="now"), Tool(name="today"), Tool(name="nowhere")])
 
-    found = told(calls(call("now", "", index=0)), calls(call("today", "", index=0)), tools=tools)
+    found = read_calls(
+        calls(call("now", "", index=0)), calls(call("today", "", index=0)), tools=tools
+    )
 
     assert ["now", "today"] == [name for _, name, _ in found]
 
@@ -101,13 +105,13 @@ def test_t5_declared_name_is_emitted_at_once() -> None:
 
 
 def test_t6_derived_ids_depend_on_the_answer_where_there_is_no_seed() -> None:
-    found = told(calls(call("f", "{}", index=0)) | {"id": "answer-7"}, seed="")
+    found = read_calls(calls(call("f", "{}", index=0)) | {"id": "answer-7"}, seed="")
 
     assert derived_id("call_", "answer-7", "call 0") == found[0][0]
 
 
 def test_ids_may_be_numbers() -> None:
-    assert [("7", "f", "{}")] == told(calls(call("f", "{}", index=0, id=7)))
+    assert [("7", "f", "{}")] == read_calls(calls(call("f", "{}", index=0, id=7)))
 
 
 def test_a7_unnamed_call_of_a_cut_answer_is_a_loss() -> None:

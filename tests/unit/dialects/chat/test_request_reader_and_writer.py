@@ -365,13 +365,13 @@ def test_json_schema_as_the_upstream_takes_it() -> None:
     native, _ = encode(asked())
     strict, _ = encode(asked(), Profile(name="x", supports_strict=True))
     weak, weaker = encode(asked(), Profile(name="x", json_schema="json_object"))
-    told, teller = encode(asked(), Profile(name="x", json_schema="instruction"))
+    instructed, teller = encode(asked(), Profile(name="x", json_schema="instruction"))
 
     assert {"name": "output", "schema": BARE} == native["response_format"]["json_schema"]
     assert strict["response_format"]["json_schema"]["strict"] is True
     assert {"type": "json_object"} == weak["response_format"]
-    assert "response_format" not in told
-    for body, encoded in ((weak, weaker), (told, teller)):
+    assert "response_format" not in instructed
+    for body, encoded in ((weak, weaker), (instructed, teller)):
         assert '"required":["a"]' in body["messages"][0]["content"]
         assert ["schema_not_enforced"] == codes(encoded.losses)
 
@@ -387,10 +387,10 @@ def test_schema_that_is_not_strict_is_not_called_so() -> None:
 
 def test_json_object_as_the_upstream_takes_it() -> None:
     native, _ = encode(asked("json_object"))
-    told, encoded = encode(asked("json_object"), Profile(name="x", json_schema="instruction"))
+    instructed, encoded = encode(asked("json_object"), Profile(name="x", json_schema="instruction"))
 
     assert {"type": "json_object"} == native["response_format"]
-    assert "JSON object" in told["messages"][0]["content"]
+    assert "JSON object" in instructed["messages"][0]["content"]
     assert ["json_object_emulated"] == codes(encoded.losses)
 
 

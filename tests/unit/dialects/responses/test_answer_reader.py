@@ -317,14 +317,14 @@ def test_calls_of_one_id_are_as_many_as_their_items() -> None:
     other = {**CALL, "id": "fc_2", "arguments": '{"a":2}'}
     output = [CALL, other]
     end = {"type": "response.completed", "response": {"id": "r", "model": "m", "output": output}}
-    told = [
+    frames = [
         {"type": f"response.output_item.{word}", "output_index": at, "item": item}
         for at, item in enumerate(output)
         for word in ("added", "done")
     ]
 
     whole = read_body({"id": "r", "model": "m", "status": "completed", "output": output})
-    streamed = fold(read(*told, end))
+    streamed = fold(read(*frames, end))
     ended = fold(read(end))
 
     expected = [("c", '{"a":1}'), ("c", '{"a":2}')]

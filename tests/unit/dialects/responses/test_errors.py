@@ -60,14 +60,14 @@ def test_overload_is_a_status_after_which_codex_retries(code: str, status: int) 
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("Slow down.", "Slow down. Please try again in 1.5s."),
         ("Retry after 1.5 seconds", "Retry after 1.5 seconds. Please try again in 1.5s."),
         ("Please try again in 1.5s.", "Please try again in 1.5s."),
     ],
 )
-def test_delay_is_reported_in_words_that_agents_read(message: str, told: str) -> None:
+def test_delay_is_reported_in_words_that_agents_read(message: str, expected: str) -> None:
     error = stream_error(Fault(FaultKind.RATE_LIMIT, message, retry_after=1.5))
 
-    assert told == error.message
+    assert expected == error.message

@@ -43,7 +43,7 @@ BARE = (
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         # unknown keys
         ("[servr]", "servr: unknown key; did you mean `server`?"),
@@ -391,8 +391,8 @@ BARE = (
         (UP + 'tls.ca = "no.pem"', "upstreams.up.tls.ca: there is no file /nowhere/no.pem"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_path_and_what_to_do(text, told):
-    assert [told] == mistakes(text)
+def test_a_mistake_is_one_line_with_its_path_and_what_to_do(text, expected):
+    assert [expected] == mistakes(text)
 
 
 def test_names_of_keys_must_differ():
@@ -631,12 +631,12 @@ def test_processes_that_share_no_memory_are_warned_of(
     workers: int, kept: str, warned: bool
 ) -> None:
     text = f'[server]\nworkers = {workers}\n[store]\nresponses = "{kept}"\n{UP}'
-    told = (
+    expected = (
         "store.responses: each of 2 processes stores its own responses and does not find those of the others; "
         'set it to "sqlite", or to "off" if no client uses stored responses'
     )
 
-    assert ([told] if warned else []) == warnings(text)
+    assert ([expected] if warned else []) == warnings(text)
 
 
 TO = 'to = "up/x"\n'
@@ -704,9 +704,9 @@ def routes(*matches: str) -> str:
     ],
 )
 def test_a_route_that_is_never_reached_is_warned_about(earlier, later, covered):
-    told = "routes[2]: never reached: route 1 matches everything that it matches; put it before"
+    expected = "routes[2]: never reached: route 1 matches everything that it matches; put it before"
 
-    assert ([told] if covered else []) == warnings(routes(earlier, later))
+    assert ([expected] if covered else []) == warnings(routes(earlier, later))
 
 
 def test_the_route_that_takes_everything_is_named():
@@ -719,7 +719,7 @@ def test_the_route_that_takes_everything_is_named():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (UP, []),
         ("", []),
@@ -775,5 +775,5 @@ def test_the_route_that_takes_everything_is_named():
         ),
     ],
 )
-def test_what_is_probably_not_meant_is_warned_about(text, told):
-    assert told == warnings(text)
+def test_what_is_probably_not_meant_is_warned_about(text, expected):
+    assert expected == warnings(text)

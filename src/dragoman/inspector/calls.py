@@ -1,0 +1,184 @@
+"""The tool calls of an answer as cards: ids on both sides, arguments, schema, where each was found."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.errors import DragomanError
+from dragoman.inspector.links import delta_text
+from dragoman.recorder.positions import MarkerPosition, NativePositions
+from dragoman.toolcalls.findings import NativeFinding
+from dragoman.toolcalls.schema_check import misfit
+from dragoman.turn.events import (
+    CALL_KINDS,
+    CUT_REASONS,
+    TRUNCATED,
+    BlockEnd,
+    BlockStart,
+    Event,
+    Fault,
+    Finish,
+)
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import Request, ToolCallPart
+from dragoman.wire.json_values import decode_any
+
+ARGUMENT_CHARS: Final = 64 * 1024
+_MOST_CALLS: Final = 500
+_MOST_MARKERS: Final = 200  # of one call
+REPAIRS: Final = frozenset({"args_repaired", "args_as_object", "args_trailing", "args_repeated"})
+
+
+class Found(Struct, frozen=True):
+    """Where a call was written as text."""
+
+    channel: str
+    family: str
+
+
+class Marker(Struct, frozen=True, rename={"start": "from", "end": "to"}):
+    """A native marker, in bytes of the upstream."""
+
+    text: str
+    start: int
+    end: int
+
+
+class SchemaCheck(Struct, frozen=True):
+    ok: bool | None  # None: no schema was declared
+    problems: list[str] = []
+
+
+class Call(Struct, kw_only=True):
+    """One tool call."""
+
+    name: str
+    block: int
+    upstream_id: str = ""
+    client_id: str = ""
+    from_ms: float | None = None
+    to_ms: float | None = None
+    state: Literal["complete", "truncated", "incomplete"] = "incomplete"
+    repaired: bool = False
+    repeated: bool = False
+    found: Found | None = None
+    arguments: str = ""
+    cut: bool = False  # there are more arguments than this
+    schema: SchemaCheck = SchemaCheck(None)
+    markers: list[Marker] = []
+
+
+def find_calls(
+    events: Sequence[Event],
+    *,
+    request: Request | None,
+    client_ids: Sequence[str],
+    findings: Sequence[NativeFinding],
+    positions: NativePositions,
+) -> list[Call]:
+    """Return the calls of an answer."""
+    calls: list[Call] = []
+    arguments: list[str] = []
+    truncated = _is_truncated(events)
+    for event in events:
+        match event:
+            case BlockStart() if event.kind in CALL_KINDS:
+                calls.append(Call(name=event.name, block=event.index, upstream_id=event.call_id))
+                arguments = []
+            case BlockEnd() if calls and calls[-1].block == event.index:
+                call, text = calls[-1], "".join(arguments)
+                call.arguments, call.cut = text[:ARGUMENT_CHARS], len(text) > ARGUMENT_CHARS
+                call.state = "complete"
+                if not event.complete:
+                    call.state = "truncated" if truncated else "incomplete"
+                call.schema = check(request, call.name, text)
+                call.repeated = (call.name, canonical(text)) in earlier_calls(request)
+            case Loss() if calls and event.code in REPAIRS:
+                calls[-1].repaired = True
+            case _ if calls:
+                text = delta_text(event) or ""
+                if text and getattr(event, "index", None) == calls[-1].block:
+                    arguments.append(text)
+    for call, client_id in zip(calls, client_ids, strict=False):
+        call.client_id = client_id
+    _add_native(calls, findings, positions)
+    return calls[:_MOST_CALLS]
+
+
+def _is_truncated(events: Sequence[Event]) -> bool:
+    """Return whether an answer ended at a limit, or because the upstream ended early."""
+    for event in reversed(events):
+        if isinstance(event, Finish):
+            return event.reason in CUT_REASONS
+        if isinstance(event, Fault):
+            return event.code == TRUNCATED
+    return True
+
+
+def _add_native(
+    calls: Sequence[Call], findings: Sequence[NativeFinding], positions: NativePositions
+) -> None:
+    """Add what is known of calls that were written as text."""
+    native = [one for one in findings if one.problem is None]
+    by_block = {call.block: call for call in calls}
+    for number, finding in enumerate(native):
+        call = by_block.get(finding.block)
+        if call is None:
+            continue
+        call.repaired = True
+        call.found = Found(finding.channel, finding.family)
+        call.markers = [
+            Marker(one.text, one.start, one.end)
+            for one in markers_of(number, len(native), positions.markers)
+        ][:_MOST_MARKERS]
+
+
+def markers_of(
+    number: int, count: int, markers: Sequence[MarkerPosition]
+) -> Iterator[MarkerPosition]:
+    """Yield the markers of a native call; those around all calls belong to the first and the last."""
+    before = 0  # the call that the next marker without one belongs to, at its beginning
+    for one in markers:
+        if one.call is not None:
+            before = one.call + 1
+            if one.call == number:
+                yield one
+        elif min(before, count - 1) == number:
+            yield one
+
+
+def check(request: Request | None, name: str, arguments: str) -> SchemaCheck:
+    """Return whether arguments fit the schema that the client declared."""
+    tool = None
+    if request is not None:
+        tool = next((one for one in request.tools if one.name == name), None)
+    if tool is None or tool.schema is None:
+        return SchemaCheck(None)
+    try:
+        value, schema = decode_any(arguments.encode()), decode_any(bytes(tool.schema))
+        reason = misfit(value, schema)
+    except (msgspec.DecodeError, DragomanError, RecursionError, UnicodeEncodeError):
+        return SchemaCheck(ok=False, problems=["the arguments are not valid JSON"])
+    return SchemaCheck(ok=not reason, problems=[reason] if reason else [])
+
+
+def earlier_calls(request: Request | None) -> Mapping[tuple[str, str], int]:
+    """Return how often each call, by name and arguments, is in the history of a request."""
+    counts: dict[tuple[str, str], int] = {}
+    for turn in () if request is None else request.turns:
+        for part in turn.parts:
+            if isinstance(part, ToolCallPart):
+                key = part.name, canonical(part.arguments)
+                counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def canonical(arguments: str) -> str:
+    """Return arguments so that equal ones are the same text, whatever the order of their keys."""
+    try:
+        value: Any = decode_any(arguments.encode("utf-8", "replace"))
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (msgspec.DecodeError, DragomanError, RecursionError):
+        return arguments

@@ -1,0 +1,121 @@
+"""Recordings as the inspector reads them: up to a limit, so that no file fills the memory of a gateway."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.errors import DragomanError
+from dragoman.inspector.index import last_line
+from dragoman.recorder.recording import AttemptRecord, Recording, parse_recording
+from dragoman.recorder.replay import differences, different_bytes, replay
+from dragoman.wire.json_values import decode_any
+
+MOST_BYTES: Final = 32 * 1024 * 1024  # of a recording that is shown
+RANGE_BYTES: Final = 256 * 1024  # of one answer with bytes
+_MOST_DIFFERENCES: Final = 500
+_TEXT_FIELDS: Final = {"text": "text", "reasoning": "text", "args": "json", "input": "text"}
+
+Side: TypeAlias = Literal["upstream", "client", "received", "sent"]
+SIDES: Final[tuple[str, ...]] = get_args(Side)
+
+
+class GoneError(DragomanError):
+    """A recording that was deleted."""
+
+
+class Loaded(Struct):
+    """A recording, as far as it is shown."""
+
+    recording: Recording
+    cut_at: int | None = None  # the byte behind which the file is not shown
+
+
+def load(path: Path) -> Loaded:
+    """Read a recording.
+
+    Raises:
+        GoneError: the file was deleted.
+        RecordingError: it is not a recording, or of a newer version.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+            if len(data) <= MOST_BYTES:
+                return Loaded(parse_recording(data, path.name))
+            end = data.rfind(b"\n", 0, MOST_BYTES) + 1
+            recording = parse_recording(data[:end], path.name)
+            if recording.outcome is None:
+                recording.outcome = last_line(file, path.stat().st_size)
+            return Loaded(recording, end)
+    except OSError as error:
+        raise GoneError(f"the recording cannot be read: {error.strerror}") from error
+
+
+def answering(recording: Recording) -> AttemptRecord | None:
+    """Return the attempt that is shown: the one that answered, else the last from which anything came."""
+    return recording.answered or next(
+        (one for one in reversed(recording.attempts) if one.reads), None
+    )
+
+
+def side_bytes(recording: Recording, side: str) -> bytes:
+    """Return all bytes of one side of an exchange."""
+    if side == "client":
+        return b"".join(one.data.data for one in recording.written)
+    if side == "received":
+        return b"" if recording.received is None else recording.received.body.data
+    attempt = answering(recording)
+    if side == "sent":
+        last = attempt or (recording.attempts[-1] if recording.attempts else None)
+        return b"" if last is None else last.sent.body.data
+    return b"" if attempt is None else b"".join(attempt.pieces())
+
+
+def replay_view(recording: Recording, split: int) -> dict[str, Any]:
+    """Return what today's code does differently with a recorded answer."""
+    attempt = recording.answered
+    if attempt is None:
+        reason = "no upstream answered"
+        return {"events": 0, "differences": [], "client_byte": None, "reason": reason}
+    again = replay(recording, attempt, split=split)
+    recorded = attempt.events
+    if split:
+        return _compare_joined(recorded, again.events)
+    found = differences(recorded, again.events)
+    reason = ""
+    byte = different_bytes(recording, again)
+    if again.failed:
+        reason = "the answer failed, and the bytes of a failure are not compared"
+    return {
+        "events": len(again.events),
+        "differences": found[:_MOST_DIFFERENCES],
+        "client_byte": byte,
+        "reason": reason,
+    }
+
+
+def _compare_joined(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> dict[str, Any]:
+    """Compare events whose text may be cut otherwise: the deltas of a block count as one."""
+    old, new = joined(recorded), joined(replayed)
+    return {
+        "events": len(replayed),
+        "differences": differences(old, new)[:_MOST_DIFFERENCES],
+        "client_byte": None,
+        "reason": "the bytes are cut otherwise, so deltas of a block are compared as one",
+    }
+
+
+def joined(events: Sequence[Raw]) -> list[Raw]:
+    """Return events with all deltas of a block as one."""
+    found: list[dict[str, Any]] = []
+    for event in events:
+        fields = decode_any(event)
+        key = _TEXT_FIELDS.get(fields["event"], "")
+        if key and found and found[-1]["event"] == fields["event"]:
+            found[-1][key] += fields[key]
+        else:
+            found.append(fields)
+    return [Raw(msgspec.json.encode(one)) for one in found]
