@@ -485,12 +485,13 @@ def _meaning(columns: _Columns) -> tuple[list[MeaningRow], list[int]]:
             else:
                 break
         moved.append(len(rows))
-        rows.append(_meant(event))
+        rows.append(meaning_row(event))
     rows += [MeaningRow("marker", one.text[: rows_of.TEXT_CHARS]) for one in markers[at:]]
     return rows, moved
 
 
-def _meant(event: Event) -> MeaningRow:
+def meaning_row(event: Event) -> MeaningRow:
+    """Return how an event is shown in the middle column."""
     match event:
         case Start():
             return MeaningRow("start", event.model)

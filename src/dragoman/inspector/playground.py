@@ -206,8 +206,8 @@ def _traced(run: _Run, tracer: MarkerTracer) -> MarkerTracer:
 
 def _stage(question: Question, exchange: Exchange, tools: Sequence[Tool] | None) -> Splitter:
     family = choose_format("", question.family)
-    if family is None:
-        return ThinkTags()
+    if family is None or tools == ():
+        return ThinkTags(format=family)
     return NativeCalls(format=family, tools=tools, table=exchange.tools, seed=_SEED)
 
 
