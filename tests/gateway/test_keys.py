@@ -1,8 +1,11 @@
 """Who may ask for what, how much of it, and whose credential goes upstream."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from msgspec import structs
@@ -10,8 +13,10 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.serving import serving
 from tests.support.simulator import question
 from tests.support.talks import Sdks
+from tests.support.waiting import until
 
 
 def make(url: str) -> Settings:
@@ -187,3 +192,31 @@ def test_paths_are_known_without_their_version(locked: Stand) -> None:
     ]
 
     assert [200, 200, 200] == statuses
+
+
+WORKERS = """
+[server]
+keys = [{ key = "env:K3", requests_per_minute = 3 }, { key = "env:K2", concurrent = 2 }]
+"""
+
+
+def test_limits_of_a_key_hold_over_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "dragoman.toml").write_text(WORKERS)
+    with serving(tmp_path, "--workers", "3", K3="k-three", K2="k-two") as served:
+        until(lambda: len(served.notices("started")) == 3)
+
+        def ask(key: str, model: str) -> int:
+            body = question("chat", model, stream=False)
+            headers = {"x-api-key": key}  # a new connection each time, so all workers get some
+            return httpx2.post(f"{served.url}/v1/chat/completions", json=body, headers=headers, timeout=60).status_code  # fmt: skip
+
+        by_requests = [ask("k-three", "sim/plain") for _ in range(12)]
+        with ThreadPoolExecutor(8) as threads:
+            at_once = list(threads.map(lambda _: ask("k-two", "sim/plain+slow:1500"), range(8)))
+        afterwards = ask("k-two", "sim/plain")
+        served.send_signal("SIGTERM")
+        served.end()
+
+    assert [200] * 3 + [429] * 9 == by_requests
+    assert [200] * 2 + [429] * 6 == sorted(at_once)
+    assert 200 == afterwards

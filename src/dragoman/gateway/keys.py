@@ -1,57 +1,19 @@
-"""Who a client is, which models it may use, and how much.
-
-Limits are buckets that drain at a steady pace: a key with 60 requests a minute may send 60 at once and
-then one a second.  They count in this process only.  Time comes in as monotonic seconds.
-"""
+"""Who a client is, which models it may use, and how much; `state/` counts.  Time comes in as monotonic seconds."""
 
 import hashlib
 import hmac
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
 from dragoman.gateway.config.settings import Key
+from dragoman.gateway.state.key_limits import Meter, Refusal
 from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
 ANONYMOUS: Final = "anonymous"
-_BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
-_ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
 _LISTED_MODELS: Final = 20  # as many globs as fit into a readable error
 _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
-
-
-class Bucket:
-    """How much of a limit per minute is used up: it fills by spending and drains with time."""
-
-    __slots__ = ("_at", "_level")
-
-    def __init__(self) -> None:
-        self._level = 0.0
-        self._at = 0.0
-
-    def wait(self, cost: float, *, per_minute: int, now: float) -> float:
-        """Return the seconds until `cost` fits; one larger than the limit fits an empty bucket."""
-        passed = max(0.0, now - self._at)
-        self._level = max(0.0, self._level - passed * per_minute / 60)
-        self._at = now
-        over = self._level + min(cost, per_minute) - per_minute
-        return over * 60 / per_minute if over > _ROUNDING else 0.0
-
-    def spend(self, amount: float) -> None:
-        """Take an amount; less than nothing gives back what was taken too much."""
-        self._level = max(0.0, self._level + amount)
-
-
-class Meter:
-    """What one key has under way and has used: it outlives a reload of the settings."""
-
-    __slots__ = ("requests", "running", "tokens")
-
-    def __init__(self) -> None:
-        self.requests: Bucket = Bucket()
-        self.tokens: Bucket = Bucket()
-        self.running: int = 0
 
 
 class Admission:
@@ -69,9 +31,7 @@ class Admission:
         if self._left:
             return
         self._left = True
-        self._meter.running -= 1
-        if tokens_used is not None:
-            self._meter.tokens.spend(tokens_used - self._estimate)
+        self._meter.leave(0 if tokens_used is None else tokens_used - self._estimate)
 
 
 class Holder:
@@ -79,10 +39,10 @@ class Holder:
 
     __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner")
 
-    def __init__(self, name: str, key: Key | None) -> None:
+    def __init__(self, name: str, key: Key | None, meter: Meter | None = None) -> None:
         self.name: str = name  # for logs
         self.owner: str = _owner(key)
-        self.meter: Meter = Meter()
+        self.meter: Meter = meter or Meter()
         self._key = key
         self._vendor_ids = () if key is None else tuple(Glob(text) for text in key.vendor_ids)
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)
@@ -128,49 +88,37 @@ class Holder:
 
     def enter(self, now: float, estimate: int) -> Admission | Fault:
         """Begin a request of about `estimate` tokens; a refused one costs nothing."""
-        meter, key = self.meter, self._key
-        if key is not None:
-            refusal = _over_limit(key, meter, now, estimate)
-            if refusal is not None:
-                return refusal
-            if key.requests_per_minute:
-                meter.requests.spend(1)
-            if key.tokens_per_minute:
-                meter.tokens.spend(estimate)
-        meter.running += 1
-        return Admission(meter, estimate)
+        refusal = self.meter.enter(self._key, now, estimate)
+        if refusal is None:
+            return Admission(self.meter, estimate)
+        return _limited(self._key, refusal)
 
 
-def _over_limit(key: Key, meter: Meter, now: float, estimate: int) -> Fault | None:
-    if key.concurrent and meter.running >= key.concurrent:
-        what = f"{key.concurrent} requests at once"
-        return _limited(what, "concurrent", _BUSY_RETRY_SECONDS)
-    limit = key.requests_per_minute
-    if limit and (seconds := meter.requests.wait(1, per_minute=limit, now=now)):
-        return _limited(f"{limit} requests per minute", "requests_per_minute", seconds)
-    limit = key.tokens_per_minute
-    if limit and estimate and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
-        return _limited(f"{limit} tokens per minute", "tokens_per_minute", seconds)
-    return None
-
-
-def _limited(what: str, setting: str, seconds: float) -> Fault:
-    wait = float(math.ceil(seconds))  # clients read whole seconds
+def _limited(key: Key | None, refusal: Refusal) -> Fault:
+    limit = refusal.limit
+    allowed = getattr(key, limit)
+    what = "requests at once" if limit == "concurrent" else limit.replace("_", " ")
+    wait = float(math.ceil(refusal.seconds))  # clients read whole seconds
     message = (
-        f"this key is limited to {what} (`{setting}` in its settings); try again in {wait:.0f}s"
+        f"this key is limited to {allowed} {what} (`{limit}` in its settings);"
+        f" try again in {wait:.0f}s"
     )
     return Fault(FaultKind.RATE_LIMIT, message, status=429, retry_after=wait)
 
 
 class Keyring:
-    """All keys that open this gateway.  Without any, everybody is the same anonymous client."""
+    """All keys that open this gateway.  Without any, everybody is the same anonymous client.
 
-    def __init__(self, keys: Sequence[Key]) -> None:
+    `meter` returns what counts the requests of a key, by a digest of the key; the default counts in this process.
+    """
+
+    def __init__(self, keys: Sequence[Key], meter: Callable[[bytes], Meter] | None = None) -> None:
         self._holders: dict[bytes, Holder] = {}
         for number, key in enumerate(keys, start=1):
             # An empty key must never be what a client without one has.
             if key.key.value:
-                holder = Holder(key.name or f"key-{number}", key)
+                counts = None if meter is None or not _limits(key) else meter(_counted_as(key))
+                holder = Holder(key.name or f"key-{number}", key, counts)
                 self._holders.setdefault(_digest(key.key.value), holder)
         self._anonymous = None if keys else Holder(ANONYMOUS, None)
 
@@ -208,7 +156,8 @@ class Keyring:
         """Go on with what the keys of another keyring have used, for keys of the same value."""
         for digest, holder in self._holders.items():
             before = old._holders.get(digest)
-            if before is not None:
+            # What several processes count is not in the old keyring.
+            if before is not None and type(holder.meter) is Meter:
                 holder.meter = before.meter
         if self._anonymous is not None and old._anonymous is not None:
             self._anonymous.meter = old._anonymous.meter
@@ -246,6 +195,16 @@ def _owner(key: Key | None) -> str:
     value = key.key.value.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(value, digest_size=16, person=b"dragoman owner").hexdigest()
     return f"key:{digest}"
+
+
+def _counted_as(key: Key) -> bytes:
+    """Return a digest under which processes count the requests of a key."""
+    value = key.key.value.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(value, digest_size=16, person=b"dragoman limits").digest()
+
+
+def _limits(key: Key) -> bool:
+    return bool(key.requests_per_minute or key.tokens_per_minute or key.concurrent)
 
 
 def _digest(value: str) -> bytes:

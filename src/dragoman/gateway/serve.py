@@ -29,6 +29,7 @@ from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.state.worker_limits import WorkerLimits
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
@@ -61,22 +62,26 @@ class Running:
         bound: socket.socket | None = None,
         shared: Path | None = None,
     ) -> None:
-        """`shared` is a folder in which several workers exchange their figures."""
+        """`shared` is a folder in which several workers exchange their figures and count the limits of keys."""
         self._settings = settings
         self._secrets = secrets_of(settings)
         self._logger = logger or Logger.of(settings.log, secrets=self._secrets)
         self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
         self._socket = bound
         self._shared = shared
+        self._limits: WorkerLimits | None = None
         self._stack = AsyncExitStack()
         self.port: int = 0
         self.gateway: Gateway
 
     async def __aenter__(self) -> Self:
         settings = self._settings
-        keyring = Keyring(settings.server.keys)
-        plan = self._plan(settings, keyring)
         async with AsyncExitStack() as stack:
+            if self._shared is not None:
+                self._limits = WorkerLimits(self._shared)
+                stack.callback(self._limits.close)
+            keyring = self._keyring(settings)
+            plan = self._plan(settings, keyring)
             store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
@@ -136,7 +141,7 @@ class Running:
             ConfigError: the settings cannot be used; the old ones stay.
         """
         gateway = self.gateway
-        keyring = Keyring(settings.server.keys)
+        keyring = self._keyring(settings)
         keyring.adopt(gateway.plan.keyring)
         plan = self._plan(settings, keyring)
         plan.warm()
@@ -158,6 +163,9 @@ class Running:
             except TimeoutError:
                 pass
         return not late
+
+    def _keyring(self, settings: Settings) -> Keyring:
+        return Keyring(settings.server.keys, None if self._limits is None else self._limits.meter)
 
     def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
         return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from dragoman.gateway import keys
 from dragoman.gateway.config.settings import Key, Secret
-from dragoman.gateway.keys import Admission, Bucket, Holder, Keyring
+from dragoman.gateway.keys import Admission, Holder, Keyring
 from dragoman.turn.events import Fault, FaultKind
 
 
@@ -297,25 +297,6 @@ def test_a_client_that_waits_for_retry_after_is_admitted(
     if isinstance(outcome, Fault):
         assert outcome.retry_after is not None
         entered(one.enter(7.0 + outcome.retry_after, cost))
-
-
-@given(
-    limit=st.integers(1, 600),
-    gaps=st.lists(st.floats(0, 20), min_size=1, max_size=300),
-)
-def test_in_no_stretch_of_time_more_passes_than_the_limit_and_what_drains(
-    limit: int, gaps: list[float]
-) -> None:
-    bucket, now, passed = Bucket(), 0.0, []
-    for gap in gaps:
-        now += gap
-        if not bucket.wait(1, per_minute=limit, now=now):
-            bucket.spend(1)
-            passed.append(now)
-
-    for first in range(0, len(passed), 7):
-        stretch = passed[-1] - passed[first]
-        assert len(passed) - first <= limit + stretch * limit / 60 + 1e-6
 
 
 def test_a_reload_without_keys_goes_on_counting_what_is_under_way() -> None:

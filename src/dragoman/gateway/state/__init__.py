@@ -1,0 +1,1 @@
+"""What processes share: the counts of key limits."""

@@ -1,0 +1,95 @@
+"""How much of its limits a key has used, counted in this process.
+
+Limits per minute are buckets that drain at a steady pace: a key with 60 requests a minute may send 60 at once and
+then one a second.  Time comes in as monotonic seconds.
+"""
+
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+LimitName: TypeAlias = Literal["concurrent", "requests_per_minute", "tokens_per_minute"]
+
+_BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
+_SKEW: Final = 1.0  # seconds by which a process may be behind another: its event loop reads the clock once a turn
+_ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
+
+
+class KeyLimits(Protocol):
+    """The limits of a key in its settings; 0 means no limit."""
+
+    @property
+    def requests_per_minute(self) -> int: ...
+    @property
+    def tokens_per_minute(self) -> int: ...
+    @property
+    def concurrent(self) -> int: ...
+
+
+class Refusal(NamedTuple):
+    """Which limit a request would exceed, and for how many seconds."""
+
+    limit: LimitName
+    seconds: float
+
+
+class Bucket:
+    """How much of a limit per minute is used up: it fills by spending and drains with time."""
+
+    __slots__ = ("at", "level")
+
+    def __init__(self) -> None:
+        self.level = 0.0
+        self.at = 0.0  # when `level` was true
+
+    def wait(self, cost: float, *, per_minute: int, now: float) -> float:
+        """Return the seconds until `cost` fits; one larger than the limit fits an empty bucket."""
+        passed = now - self.at
+        if passed > 0:
+            self.level = max(0.0, self.level - passed * per_minute / 60)
+        if not -_SKEW < passed <= 0:
+            self.at = now
+        over = self.level + min(cost, per_minute) - per_minute
+        return over * 60 / per_minute if over > _ROUNDING else 0.0
+
+    def spend(self, amount: float) -> None:
+        """Take an amount; less than nothing gives back what was taken too much."""
+        self.level = max(0.0, self.level + amount)
+
+
+class Meter:
+    """What one key has under way and has used: it outlives a reload of the settings."""
+
+    __slots__ = ("requests", "running", "tokens")
+
+    def __init__(self) -> None:
+        self.requests: Bucket = Bucket()
+        self.tokens: Bucket = Bucket()
+        self.running: int = 0
+
+    def enter(self, limits: KeyLimits | None, now: float, estimate: int) -> Refusal | None:
+        """Begin a request of about `estimate` tokens; a refused one costs nothing."""
+        if limits is not None:
+            refusal = self._over_limit(limits, now, estimate)
+            if refusal is not None:
+                return refusal
+            if limits.requests_per_minute:
+                self.requests.spend(1)
+            if limits.tokens_per_minute:
+                self.tokens.spend(estimate)
+        self.running += 1
+        return None
+
+    def leave(self, tokens: int) -> None:
+        """End a request; `tokens` is by how many its estimate was too low."""
+        self.running -= 1
+        self.tokens.spend(tokens)
+
+    def _over_limit(self, limits: KeyLimits, now: float, estimate: int) -> Refusal | None:
+        if limits.concurrent and self.running >= limits.concurrent:
+            return Refusal("concurrent", _BUSY_RETRY_SECONDS)
+        limit = limits.requests_per_minute
+        if limit and (seconds := self.requests.wait(1, per_minute=limit, now=now)):
+            return Refusal("requests_per_minute", seconds)
+        limit = limits.tokens_per_minute
+        if limit and estimate and (wait := self.tokens.wait(estimate, per_minute=limit, now=now)):
+            return Refusal("tokens_per_minute", wait)
+        return None
