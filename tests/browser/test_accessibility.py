@@ -1,4 +1,4 @@
-"""An accessibility pass over every view, in both themes, and the order in which the focus moves."""
+"""An accessibility check of every view, in both themes, and the order in which the focus moves."""
 
 from pathlib import Path
 
