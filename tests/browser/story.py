@@ -28,6 +28,7 @@ CLIENTS = {
     "Codex": "codex_cli_rs/0.58.0 (Linux)",
     "opencode": "opencode/1.0.12",
     "OpenAI SDK": "OpenAI/Python 2.7.1",
+    "LangGraph": "langgraph-sdk 0.3",
 }
 _KIMI = "kimi-k2+leak-reasoning+think"
 _RESULT = "2 failed, 14 passed in 0.61s"
@@ -79,26 +80,26 @@ _PROMPT = TITLE + "\n" + "sim: then\n".join(
     (f"sim: think {think}\n" if think else "") + f"sim: say {text}\n" + "".join(f"sim: call {name} {json.dumps(given)}\n" for name, given, _ in calls)
     for think, text, calls in _PLAN
 )  # fmt: skip
-# Exchanges of other clients: the upstream, what the simulator does, and the model as the list names it.
+# Exchanges of other clients: the upstream, what the simulator does, the model as the list names it, the question.
 _OTHERS = [
-    ("vllm-local", "qwen3-coder", "qwen3-coder-30b"),
-    ("vllm-local", "plain+error:500", "mistral-small-3.2"),
-    ("anthropic", "plain+think", "claude-sonnet-4-5"),
-    ("vllm-local", "plain+cut-args", "gpt-oss-120b"),
-    ("deepseek", "deepseek-v31", "deepseek-v3.2"),
-    ("openrouter", "plain+error:429", "glm-4.6"),
-    ("deepseek", "plain+cut", "deepseek-v3.2"),
-    ("vllm-local", "glm45", "glm-4.6"),
-    ("vllm-local", "hermes", "hermes-4-70b"),
-    ("openrouter", "plain+length", "glm-4.6"),
-    ("vllm-local", "plain+interleave+parallel:3", "qwen3-coder-30b"),
-    ("anthropic", "plain+text:2", "claude-sonnet-4-5"),
-    ("vllm-local", "mistral", "mistral-small-3.2"),
-    ("vllm-local", "plain+no-usage", "qwen3-coder-30b"),
-    ("deepseek", "plain+garbage", "deepseek-v3.2"),
-    ("vllm-local", "gpt-oss", "gpt-oss-120b"),
+    ("vllm-local", "qwen3-coder", "qwen3-coder-30b", "Port the CLI to argparse"),
+    ("vllm-local", "plain+error:500", "mistral-small-3.2", "Classify 40 support mails"),
+    ("anthropic", "plain+think", "claude-sonnet-4-5", "Why does the import take 4 seconds?"),
+    ("vllm-local", "plain+cut-args", "gpt-oss-120b", "Summarise the release notes"),
+    ("deepseek", "deepseek-v31", "deepseek-v3.2", "Add retries to the uploader"),
+    ("openrouter", "plain+error:429", "glm-4.6", "Find the memory leak in the worker"),
+    ("deepseek", "plain+cut", "deepseek-v3.2", "Write tests for the tokenizer"),
+    ("vllm-local", "glm45", "glm-4.6", "Explain the build graph"),
+    ("vllm-local", "hermes", "hermes-4-70b", "Rename Block to ToolCall"),
+    ("openrouter", "plain+length", "glm-4.6", "Review the open merge request"),
+    ("vllm-local", "plain+interleave+parallel:3", "qwen3-coder-30b", "Compare three cities"),
+    ("anthropic", "plain+text:2", "claude-sonnet-4-5", "Describe the parser"),
+    ("vllm-local", "mistral", "mistral-small-3.2", "Sort the tickets"),
+    ("vllm-local", "plain+no-usage", "qwen3-coder-30b", "What is new in 3.14?"),
+    ("deepseek", "plain+garbage", "deepseek-v3.2", "Translate the manual"),
+    ("vllm-local", "gpt-oss", "gpt-oss-120b", "Is the cache warm?"),
 ]
-_NAMES = {model: name for _, model, name in _OTHERS} | {_KIMI: "kimi-k2-thinking"}
+_NAMES = {model: name for _, model, name, _ in _OTHERS} | {_KIMI: "kimi-k2-thinking"}
 
 
 def record_story(folder: Path) -> None:
@@ -121,10 +122,10 @@ def record_story(folder: Path) -> None:
 
     with stand(make) as gateway:
         _run_agent(gateway)
-        clients = list(CLIENTS.values())
-        for number, (upstream, model, _) in enumerate(_OTHERS):
+        clients = [one for name, one in CLIENTS.items() if name != "Claude Code"]
+        for number, (upstream, model, _, text) in enumerate(_OTHERS):
             client = DIALECTS[number % 3]
-            asked = question(client, f"{upstream}/{model}", tools=[WEATHER])
+            asked = question(client, f"{upstream}/{model}", text, tools=[WEATHER])
             post(gateway, client, asked, headers={"user-agent": clients[number % len(clients)]})
     _make_real(folder)
 
@@ -158,6 +159,14 @@ def _run_agent(gateway: Stand) -> None:
             title = "Write a title for this session\nsim: say Fix date tests"
             aside = [{"role": "user", "content": title}]
             client.messages.create(model="vllm-local/glm45", max_tokens=32, messages=aside)
+            explore = 'Find every caller of parse_iso\nsim: say I search.\nsim: call Grep {"pattern": "parse_iso"}'
+            client.messages.create(
+                model="vllm-local/qwen3-coder",
+                max_tokens=512,
+                system="You are an explorer.",
+                messages=[{"role": "user", "content": explore}],
+                tools=_TOOLS,
+            )
     client.close()
 
 
@@ -195,7 +204,7 @@ def _make_real(folder: Path) -> None:
 
 def _mixed(files: list[Path]) -> list[Path]:
     """Return the files with those of other clients between the turns of the agent."""
-    agent, others = files[: TURNS + 1], files[TURNS + 1 :]
+    agent, others = files[: TURNS + 2], files[TURNS + 2 :]
     return [
         one for pair in zip_longest(others[: len(agent)], agent) for one in pair if one
     ] + others[len(agent) :]

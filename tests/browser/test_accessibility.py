@@ -67,7 +67,7 @@ def test_the_focus_moves_in_order(page: Page, story: Served) -> None:
         page.keyboard.press("Tab")
         stops.append(
             page.evaluate(
-                "document.activeElement.textContent.trim().split(/\\s/)[0] || document.activeElement.getAttribute('aria-label') || document.activeElement.type"
+                "document.activeElement.innerText.trim().split(/\\s/)[0] || document.activeElement.getAttribute('aria-label') || document.activeElement.type"
             )
         )
     assert stops[:8] == [
@@ -91,9 +91,9 @@ def test_motion_and_counts_respect_the_reader(watched: Watched, story: Served) -
         page.evaluate("getComputedStyle(document.querySelector('#live .dot')).animationName")
         == "none"
     )
-    expect(page.locator(".filters [aria-live=polite]")).to_have_text("26 exchanges")
+    expect(page.locator(".filters [aria-live=polite]")).to_have_text("27 exchanges")
     page.goto(f"{story.url}/inspector/exchanges?status=failed")
-    expect(page.locator(".filters [aria-live=polite]")).to_have_text("3 of 26 exchanges")
+    expect(page.locator(".filters [aria-live=polite]")).to_have_text("3 of 27 exchanges")
 
 
 def test_the_skip_link_leads_to_the_content(page: Page, story: Served) -> None:

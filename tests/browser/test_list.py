@@ -54,7 +54,7 @@ def test_rows_show_what_happened(page: Page, story: Served) -> None:
     expect(row.locator(".c-model")).to_have_text("kimi-k2-thinking")
     expect(row.locator(".probs")).to_contain_text("fallback")
     assert page.locator(ROWS).first.get_attribute("aria-rowindex") == "2"
-    expect(page.locator(".count")).to_have_text("26 exchanges")
+    expect(page.locator(".count")).to_have_text("27 exchanges")
     expect(page.locator(".stat")).to_have_count(5)
     expect(page.locator("#live")).to_contain_text("Live")
 
@@ -68,14 +68,14 @@ def test_a_picker_filters_by_keyboard_and_the_address_keeps_it(page: Page, story
     page.keyboard.press("Enter")
     page.keyboard.press("Escape")
 
-    expect(page.locator(".count")).to_have_text(re.compile(r"^\d of 26 exchanges$"))
+    expect(page.locator(".count")).to_have_text(re.compile(r"^\d of 27 exchanges$"))
     assert "model=glm*" in page.url
     expect(page.locator(".pick.on .v")).to_have_text("glm*")
     expect(page.locator(".pick").first).to_be_focused()
     names = page.locator(f"{ROWS} .c-model").all_text_contents()
     assert set(names) == {"glm-4.6"}
     page.reload()
-    expect(page.locator(".count")).to_have_text(re.compile(r"of 26 exchanges"))
+    expect(page.locator(".count")).to_have_text(re.compile(r"of 27 exchanges"))
 
 
 def test_values_of_one_picker_are_alternatives_and_pickers_combine(
@@ -86,12 +86,12 @@ def test_values_of_one_picker_are_alternatives_and_pickers_combine(
     page.get_by_role("button", name="Status").click()
     page.get_by_role("option", name="failed").click()
     page.keyboard.press("Escape")
-    expect(page.locator(".count")).to_have_text("3 of 26 exchanges")
+    expect(page.locator(".count")).to_have_text("3 of 27 exchanges")
     page.get_by_role("button", name="Upstream").click()
     page.get_by_role("option", name="deepseek").click()
-    expect(page.locator(".count")).to_have_text("1 of 26 exchanges")
+    expect(page.locator(".count")).to_have_text("1 of 27 exchanges")
     page.get_by_role("option", name="openrouter").click()
-    expect(page.locator(".count")).to_have_text("2 of 26 exchanges")
+    expect(page.locator(".count")).to_have_text("2 of 27 exchanges")
 
 
 def test_nothing_matches_and_the_filters_can_be_cleared(page: Page, story: Served) -> None:
@@ -99,10 +99,10 @@ def test_nothing_matches_and_the_filters_can_be_cleared(page: Page, story: Serve
 
     expect(page.locator(".state b")).to_have_text("No exchange matches")
     expect(page.locator(".state p")).to_have_text(
-        "26 exchanges are hidden by status: failed and model: no-such*."
+        "27 exchanges are hidden by status: failed and model: no-such*."
     )
     page.get_by_role("button", name="Clear filters").click()
-    expect(page.locator(".count")).to_have_text("26 exchanges")
+    expect(page.locator(".count")).to_have_text("27 exchanges")
     assert page.url == f"{story.url}/inspector/exchanges"
 
 
@@ -111,7 +111,7 @@ def test_the_text_is_searched(page: Page, story: Served) -> None:
 
     page.keyboard.press("/")
     page.keyboard.type("hermes-4")
-    expect(page.locator(".count")).to_have_text("1 of 26 exchanges")
+    expect(page.locator(".count")).to_have_text("1 of 27 exchanges")
     assert "text=hermes-4" in page.url
     page.keyboard.press("Escape")
     page.keyboard.press("j")
@@ -264,7 +264,7 @@ def test_cards_and_the_dialog_of_filters_on_a_phone(phone: Page, story: Served) 
     sheet = phone.get_by_role("dialog", name="Filters")
     status = sheet.get_by_role("group", name="Status")
     status.get_by_role("button", name=re.compile("^failed")).click()
-    expect(sheet.locator("footer")).to_contain_text("3 of 26 exchanges")
+    expect(sheet.locator("footer")).to_contain_text("3 of 27 exchanges")
     sheet.get_by_role("button", name="Show").click()
     expect(phone.locator(ROWS)).to_have_count(3)
     expect(phone.locator(".more .chip")).to_have_text("1")

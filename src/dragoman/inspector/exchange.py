@@ -102,7 +102,7 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> dict[str, 
         "cut_at": loaded.cut_at,
         "version": opening.version,
         "program": opening.program,
-        "masked": getattr(opening, "masked", False),
+        "masked": opening.masked,
     }
     attempt = answering(recording)
     request = _request(recording)

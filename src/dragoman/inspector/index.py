@@ -186,6 +186,20 @@ class Index:
 
     # --- what there is ---------------------------------------------------------------------------
 
+    def look_at(self, folder: Path | None) -> None:
+        """Show another folder from now on."""
+        with self._lock:
+            if folder == self.folder:
+                return
+            self.folder = folder
+            self._files.clear()
+            self._open.clear()
+            self._not_ours.clear()
+            self._changes.clear()
+            self._sorted = None
+            self._looked = 0.0
+            self._folder_time = 0
+
     def put(self, summary: Summary, *, most: int) -> None:
         """Keep a summary in memory, at most so many."""
         with self._lock:

@@ -3,7 +3,7 @@
 import { attemptRows, callCards, warningRows } from "./cards.js";
 import { Columns } from "./columns.js";
 import { diffValues, diffView } from "./diff.js";
-import { count, h, moment, number, replace, seconds } from "./dom.js";
+import { count, h, moment, number, replace, seconds, setText } from "./dom.js";
 import { exchangeHead, recordingNotices } from "./exchange_head.js";
 import { LinkMap } from "./links.js";
 import { exchangePath } from "./row.js";
@@ -131,7 +131,7 @@ class ExchangeView {
     this.requestSwitch.set(kind);
     const { received, sent, diff } = this.exchange.request;
     const last = sent.at(-1);
-    this.requestHint.textContent = last ? `as received, and as sent to ${last.upstream}` : "as received";
+    setText(this.requestHint, last ? `as received, and as sent to ${last.upstream}` : "as received");
     if (kind === "received") replace(this.requestBox, h("pre", { class: "whole" }, received.text));
     else if (kind === "sent") replace(this.requestBox, sent.length ? sent.map((each) => [sent.length > 1 ? h("p", { class: "none" }, `Attempt ${each.attempt}, ${each.upstream}`) : null, h("pre", { class: "whole" }, each.text)]) : h("p", { class: "none" }, "No request was sent."));
     else if (last) replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));

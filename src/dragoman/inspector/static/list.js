@@ -73,6 +73,7 @@ export function mount(root, ctx) {
     const { signal } = loading;
     if (!rows.length) replace(message, skeleton("Loading exchanges"));
     loadOverview();
+    describe();
     try {
       const query = filtersOf(ctx.params);
       query.set("limit", FIRST_PAGE);
@@ -275,6 +276,7 @@ export function mount(root, ctx) {
     window.scrollTo(0, scroll);
     virtual.draw();
     loadOverview();
+    describe();
     findNew(PAGE);
   }
 
@@ -289,7 +291,6 @@ export function mount(root, ctx) {
   const stopState = ctx.live.watch((_, what) => what === "back" && findNew(PAGE));
   if (ctx.restored?.query === filtersOf(ctx.params).toString()) restore(ctx.restored);
   else load();
-  describe();
 
   return {
     keys: {

@@ -79,7 +79,7 @@ class Playground {
   #sizesPanel() {
     this.sizesTitle = h("h2", { id: "h-sz" });
     this.sizesHint = h("span", { class: "hint" });
-    this.strip = svg("svg", { role: "img", viewBox: `0 0 ${SIZES * 10} 18`, preserveAspectRatio: "none", onclick: (event) => this.#clickStrip(event) });
+    this.strip = svg("svg", { role: "img", "aria-label": "Result of each chunk size", viewBox: `0 0 ${SIZES * 10} 18`, preserveAspectRatio: "none", onclick: (event) => this.#clickStrip(event) });
     this.differing = h("p", { class: "differing" });
     return h("section", { class: "panel", "aria-labelledby": "h-sz" }, h("header", {}, this.sizesTitle, h("span", { class: "grow" }), this.sizesHint), h("div", { class: "sizes" }, this.strip, this.differing));
   }
