@@ -72,7 +72,7 @@ class ExchangeView {
     this.rawSwitch = segments("Show", [["payload", "Payload"], ["raw", "Raw bytes"]], (value) => this.#setRaw(value === "raw"));
     this.replayed = h("div", { class: "stack", hidden: true });
     this.attempts = h("div");
-    this.requestBox = h("div");
+    this.requestBox = h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Request" });
     this.requestHint = h("span", { class: "hint" });
     this.requestSwitch = segments("Show", [["diff", "Diff"], ["received", "Received"], ["sent", "Sent"]], (value) => this.#showRequest(value));
     this.cards = h("div");
@@ -103,10 +103,10 @@ class ExchangeView {
   #update(exchange) {
     this.exchange = exchange;
     this.map = new LinkMap(exchange);
-    const { row } = exchange;
+    const { row, upstream, client } = exchange;
     this.ctx.title(`Exchange ${moment(row.time)}`);
     replace(this.head, recordingNotices(exchange), exchangeHead(exchange, { onCurl: () => this.#copyCurl(), onCase: () => this.#makeCase(), onReplay: () => this.#replay(), download: this.ctx.api.address(`${this.path}/recording`) }));
-    this.counts.textContent = `${count(exchange.upstream.rows.length, "chunk")} in, ${count(exchange.client.rows.length, "event")} out`;
+    this.counts.textContent = `${count(upstream.rows.length + (upstream.more ?? 0), "chunk")} in, ${count(client.rows.length + (client.more ?? 0), "event")} out`;
     this.length.textContent = seconds(exchange.timeline.end_ms);
     this.timeline.setMap(this.map);
     this.columns.setMap(this.map);
