@@ -52,7 +52,7 @@ def test_sdk_reads_every_stream_that_is_judged_legal(name, events):
 
 @pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_a8b_every_stream_that_the_sdk_cannot_read_is_judged_illegal(name):
-    refused = 0
+    legal = illegal = 0
     for events in GRAMMARS[name].SPOILED:
         if judge(name, events).ended is not Ending.FINISH:
             continue
@@ -60,8 +60,11 @@ def test_a8b_every_stream_that_the_sdk_cannot_read_is_judged_illegal(name):
         spoiled += [one for _, _, one in without_fields(events)]
         for one in spoiled:
             stream = render(name, renumbered(one) if name == "responses" else one)
-            if not reads(name, stream):
-                refused += 1
-                assert not check(name, stream).legal
+            if check(name, stream).legal:  # the same claim, and the SDK reads the few that are left
+                legal += 1
+                assert reads(name, stream)
+            else:
+                illegal += 1
 
-    assert refused > 40
+    assert legal > 0
+    assert illegal > 40

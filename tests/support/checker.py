@@ -40,16 +40,16 @@ def outcome(dialect: str, events: Events | bytes) -> str:
 
 def renumbered(events: Events) -> Events:
     """Number the events of a Responses stream again, so that another rule shows."""
-    events = [deepcopy(event) for event in events]  # one by one: the same event may stand twice
-    for number, event in enumerate(events):
-        if "sequence_number" in event:
-            event["sequence_number"] = number
-    return events
+    return [
+        {**event, "sequence_number": number} if "sequence_number" in event else event
+        for number, event in enumerate(events)
+    ]
 
 
 def changed(events: Events, at: int, path: str, value: Any) -> Events:
     """Return the events with one field of one of them replaced; keys and positions joined by dots."""
-    events = [deepcopy(event) for event in events]
+    events = list(events)
+    events[at] = deepcopy(events[at])
     *keys, last = [int(key) if key.isdigit() else key for key in path.split(".")]
     target = events[at]
     for key in keys:
@@ -80,7 +80,7 @@ def without_fields(events: Events) -> Iterator[tuple[int, str, Events]]:
         if isinstance(event, str):
             continue
         for path in _paths(event):
-            spoiled = [deepcopy(one) for one in events]
+            spoiled = [*events[:at], deepcopy(event), *events[at + 1 :]]
             target = spoiled[at]
             for key in path[:-1]:
                 target = target[key]

@@ -303,7 +303,7 @@ class UpstreamCall:
         translator: Translator | None = None
         try:
             async with asyncio.timeout(None) as scope:
-                stream.begin_attempt(scope, self._hop.timeouts, streams=request.stream)
+                stream.begin_attempt(scope, self._hop, streams=request.stream)
                 outcome.should_retry, outcome.rate_limits = None, {}
                 async with await self._open() as reply:
                     self._note_headers(reply)
