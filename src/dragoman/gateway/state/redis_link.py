@@ -46,7 +46,7 @@ def script(text: str) -> Script:
 
 class _Waiting(NamedTuple):
     command: tuple[Argument, ...]
-    result: "asyncio.Future[Any] | None"  # None: nobody waits
+    result: "asyncio.Future[Any] | None"  # None: no task waits for it
 
 
 class RedisLink:
