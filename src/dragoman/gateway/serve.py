@@ -153,6 +153,8 @@ class Running:
         self._secrets = secrets_of(settings)
         gateway.runtime.logger.secrets = self._secrets
         gateway.runtime.recorder.reconfigure(settings.record, self._secrets)
+        if gateway.inspection is not None:
+            gateway.inspection.reconfigure(settings.record)
         self._settings = settings
 
     async def stop(self) -> bool:
