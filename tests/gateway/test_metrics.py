@@ -86,6 +86,17 @@ def test_calls_found_in_text_are_counted_by_family(gateway: Stand) -> None:
     wait_for(gateway, 1, "dragoman_losses_total", "finish_reason_fixed")
 
 
+def test_gaps_between_the_reads_of_a_stream_are_counted(gateway: Stand) -> None:
+    body = question("chat", "chat/plain+pace:20", "sim: say one two three four five six")
+    got = post(gateway, "chat", body)
+    series = ("dragoman_event_gap_seconds_count", "chat")
+    counted = until(lambda: figure(gateway, *series), 10)
+    total = figure(gateway, "dragoman_event_gap_seconds_sum", "chat")
+
+    assert 4 <= counted <= got.text.count("data:")
+    assert total >= 0.015 * counted
+
+
 @pytest.mark.parametrize(
     ("model", "cause"), [("plain+cut:900", "upstream_truncated"), ("plain+length", "length")]
 )

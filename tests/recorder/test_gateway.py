@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -135,6 +136,28 @@ def test_a_folder_that_cannot_be_written_is_logged_and_costs_no_answer(tmp_path:
     lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
     reasons = [line["reason"] for line in lines if line["event"] == "recording failed"]
     assert str(tmp_path / "file") in reasons[0]
+
+
+def test_changed_settings_are_used_without_a_restart(tmp_path: Path) -> None:
+    def recording_to(url: str, **record) -> Settings:
+        return settings_for(url, record=Record(**record))
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    with stand(recording_to) as found:
+        post(found, "chat")
+        found.running.reload(recording_to(found.simulator.url, dir=str(first)))
+        until(lambda: post(found, "chat").status_code == 200 and first.exists())
+        found.running.reload(
+            recording_to(found.simulator.url, dir=str(second), content="shape", when="asked")
+        )
+        until(second.exists)
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+        found.running.reload(recording_to(found.simulator.url))
+        time.sleep(0.05)
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+    assert recorded(first)
+    (only,) = recorded(second)
+    assert only.opening.masked
 
 
 def test_a_torn_file_is_read_up_to_the_tear(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ BUILDERS = {
     "gateway/config/checks.py:_expression",  # the operator's own; whether it compiles
     "globs.py:__init__",
     "redaction.py:__init__",  # the same, where recordings are written
+    "recorder/masked_text.py:_tokens",
     "redaction.py:_known",
     "toolcalls/bodies/tags.py:__init__",
     "toolcalls/scanner.py:__init__",

@@ -23,6 +23,7 @@ Exit codes:
 Examples:
   dragoman show recording.dragoman
   dragoman show --bytes recording.dragoman
+  dragoman show --mask shared.dragoman recording.dragoman
 """
 _SHOWN_CHARS: Final = 2000  # of a text or of arguments
 _EVENT_CHARS: Final = 160
@@ -32,10 +33,23 @@ _MARGIN: Final = 12
 @click.command("show", help=_HELP, short_help="Print a recorded exchange.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--bytes", "with_bytes", is_flag=True, help="Print all bytes too.")
-def command(file: Path, *, with_bytes: bool) -> None:
+@click.option(
+    "--mask",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a copy without the content to this file, and print that: to share a failure.",
+)
+def command(file: Path, *, with_bytes: bool, mask: Path | None) -> None:
     from dragoman.recorder.recording import read_recording
 
     recording = read_recording(file)
+    if mask is not None:
+        from dragoman.recorder.lines import encode_line
+        from dragoman.recorder.mask import mask_recording
+        from dragoman.recorder.recording import recording_of
+
+        recording = recording_of(mask_recording(recording))
+        mask.write_bytes(b"".join(map(encode_line, recording.lines)))
     for line in _head(recording):
         click.echo(line)
     click.echo()

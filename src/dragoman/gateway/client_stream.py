@@ -5,6 +5,7 @@ that would wait longer than `hold_headers` gets the status line and keep-alive b
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import HttpVersion11, web
@@ -13,6 +14,7 @@ from msgspec import structs
 from dragoman.dialects import dialect
 from dragoman.gateway.config.settings import Timeouts
 from dragoman.gateway.request_context import RequestContext
+from dragoman.gateway.routing import Hop
 from dragoman.translate import Translator, make_exchange
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
@@ -51,6 +53,7 @@ class ClientStream:
         self._scope: asyncio.Timeout | None = None  # of the attempt in progress
         self._timeouts = Timeouts()
         self._deadline: Fault | None = None  # set when one has passed
+        self._note_gap: Callable[[float], None]  # set by `begin_attempt`
         self._began = self._loop.time()
         self._attempt_began = self._began
         self._last_write = self._began
@@ -59,19 +62,22 @@ class ClientStream:
 
     # --- deadlines -----------------------------------------------------------------------------
 
-    def begin_attempt(self, scope: asyncio.Timeout, timeouts: Timeouts, *, streams: bool) -> None:
-        """Start the clocks of an attempt: `scope` is cancelled when one of `timeouts` passes."""
+    def begin_attempt(self, scope: asyncio.Timeout, hop: Hop, *, streams: bool) -> None:
+        """Start the clocks of an attempt: `scope` is cancelled when one of the upstream's timeouts passes."""
         self._scope = scope
-        self._timeouts = timeouts
+        self._note_gap = self._context.runtime.metrics.gaps(hop.upstream_name)
+        self._timeouts = hop.timeouts
         self._streams = streams
         self._deadline = None
         self._attempt_began = self._loop.time()
         self.last_read = 0.0
 
-    def note_read(self) -> float:
+    def note_read(self) -> None:
         """Restart the idle clock: the upstream has sent something."""
-        self.last_read = now = self._loop.time()
-        return now
+        now = self._loop.time()
+        if self.last_read:
+            self._note_gap(now - self.last_read)
+        self.last_read = now
 
     def note_first_content(self) -> None:
         """Record when the content began to arrive."""

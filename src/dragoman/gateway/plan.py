@@ -18,7 +18,6 @@ from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstr
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.routing import Hop, Router
 from dragoman.redaction import Secrets, hide, redact
-from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.grammar import warm
 from dragoman.transport import TLS, Proxy
 
@@ -60,7 +59,7 @@ class Plan:
 
     def warm(self) -> None:
         """Compile what the first request would otherwise wait for."""
-        families = (choose_format(hop.model, hop.native_format) for hop in self.router.hops())
+        families = {hop.family for hop in self.router.hops()}
         warm({family for family in families if family is not None})
         for name in dialect_names():
             dialect(name)

@@ -48,6 +48,17 @@ class Recorder:
         self._thread = threading.get_ident()
         self._behind = False  # the writer is too slow, and this was logged
 
+    def reconfigure(self, settings: Record, secrets: Secrets) -> None:
+        """Do what `configure` does, soon.  Any thread may ask for it."""
+        asyncio.run_coroutine_threadsafe(self._reconfigure(settings, secrets), self._loop)
+
+    async def _reconfigure(self, settings: Record, secrets: Secrets) -> None:
+        try:
+            await self.configure(settings, secrets)
+        except OSError as error:
+            reason = f"the process that writes recordings cannot be started: {error.strerror}"
+            self._logger.notice("recording failed", level="error", reason=reason)
+
     async def configure(self, settings: Record, secrets: Secrets) -> None:
         """Record as the settings ask for from now on; the writer is started when it is first needed."""
         self._settings = settings
@@ -66,6 +77,7 @@ class Recorder:
                 max_bytes=settings.max_bytes,
                 max_files=settings.max_files,
                 max_age_seconds=settings.max_age_days * 86_400,
+                masks=settings.content == "shape",
             )
         )
 

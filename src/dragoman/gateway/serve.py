@@ -150,7 +150,11 @@ class Running:
         gateway.runtime.given.keep_only(keyring.owners)
         if gateway.runtime.store is not None:
             gateway.runtime.store.set_owners(keyring.owners)
-        gateway.runtime.logger.secrets = secrets_of(settings)
+        self._secrets = secrets_of(settings)
+        gateway.runtime.logger.secrets = self._secrets
+        gateway.runtime.recorder.reconfigure(settings.record, self._secrets)
+        if gateway.inspection is not None:
+            gateway.inspection.reconfigure(settings.record)
         self._settings = settings
 
     async def stop(self) -> bool:

@@ -18,9 +18,11 @@ from msgspec import Meta, Struct
 from dragoman._version import __version__
 from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
+from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
+from dragoman.inspector.conversations import Conversations
 from dragoman.inspector.exchange import view
-from dragoman.inspector.index import BadQueryError, Filter, Index
+from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index
 from dragoman.inspector.live import Live
 from dragoman.inspector.recordings import (
     RANGE_BYTES,
@@ -108,6 +110,7 @@ class Inspector:
         news: Callable[[], Iterable[Summary]] = tuple,
     ) -> None:
         self.index = Index(folder)
+        self._runs = Conversations(self.index)
         self._access = access
         self._sessions = Sessions(secret)
         self._facts = facts
@@ -153,6 +156,10 @@ class Inspector:
                 return self._me(http, viewer)
             case ["exchanges" | "overview" | "facets" as what]:
                 return await self._list(http, viewer, what)
+            case ["conversations"]:
+                return await self._conversations(http, viewer)
+            case ["conversations", conversation]:
+                return await self._conversation(http, viewer, conversation)
             case ["exchanges", exchange]:
                 return await self._exchange(http, viewer, exchange)
             case ["exchanges", exchange, "bytes"]:
@@ -161,6 +168,8 @@ class Inspector:
                 return await self._download(http, viewer, exchange)
             case ["exchanges", exchange, "replay"]:
                 return await self._replay(http, viewer, exchange)
+            case ["playground"]:
+                return await self._playground(http)
             case ["live"]:
                 return await self._listen(http, viewer)
         raise ApiError(404, "not_found", "there is nothing here")
@@ -270,7 +279,13 @@ class Inspector:
 
         def work() -> bytes:
             loaded = self._load(found) if found.file else None
-            return msgspec.json.encode(view(found, loaded, address=address))
+            try:
+                shown = view(found, loaded, address=address)
+            except Exception as error:  # whatever a file has, the page gets an answer
+                name = type(error).__name__
+                raise ApiError(422, "unreadable", f"it cannot be shown: {name}") from error
+            shown["conversation"] = self._runs.place(found.row.id)
+            return msgspec.json.encode(shown)
 
         return _json(await self._in_thread(work))
 
@@ -327,6 +342,45 @@ class Inspector:
                 lambda: msgspec.json.encode(replay_view(self._load(found).recording, wanted.split))
             )
         )
+
+    async def _playground(self, http: web.BaseRequest) -> web.Response:
+        """Parse a pasted text or stream; nothing of it is stored."""
+        question = await _body(http, playground.Question)
+        try:
+            return _json(
+                await self._in_thread(lambda: msgspec.json.encode(playground.parse(question)))
+            )
+        except playground.PlaygroundError as error:
+            raise ApiError(422, "cannot_parse", str(error)) from error
+
+    # --- conversations ---------------------------------------------------------------------------
+
+    async def _conversations(self, http: web.BaseRequest, viewer: Viewer) -> web.Response:
+        _only(http, "GET")
+        text = http.query.get("text", "")
+        skip = _number(http, "cursor", 0)
+        limit = min(max(1, _number(http, "limit", 200)), MOST_ROWS)
+
+        def work() -> bytes:
+            rows = self._runs.rows(text=text, may_see=viewer.may_see, now=self.index.now())
+            more = str(skip + limit) if skip + limit < len(rows) else None
+            return msgspec.json.encode({"rows": rows[skip : skip + limit], "cursor": more})
+
+        return _json(await self._in_thread(work))
+
+    async def _conversation(
+        self, http: web.BaseRequest, viewer: Viewer, conversation: str
+    ) -> web.Response:
+        _only(http, "GET")
+
+        def work() -> bytes:
+            now = self.index.now()
+            found = self._runs.view(conversation, may_see=viewer.may_see, now=now)
+            if found is None:
+                raise ApiError(404, "not_found", "there is no such conversation")
+            return msgspec.json.encode(found)
+
+        return _json(await self._in_thread(work))
 
     def _take_news(self) -> None:
         """Put what the gateway has seen into the index."""

@@ -28,6 +28,7 @@ class Policy(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
     max_bytes: int  # of all files together
     max_files: int
     max_age_seconds: float
+    masks: bool  # the content of exchanges is not written
 
 
 class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):

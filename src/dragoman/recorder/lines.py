@@ -39,7 +39,9 @@ class Payload(Struct, frozen=True, omit_defaults=True):
         return self.base64 or self.text.encode()
 
 
-class Opening(Struct, frozen=True, kw_only=True, tag="recording", tag_field="line"):
+class Opening(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag="recording", tag_field="line"
+):
     """What a recording is, and the head of the client's request."""
 
     version: int
@@ -51,6 +53,7 @@ class Opening(Struct, frozen=True, kw_only=True, tag="recording", tag_field="lin
     path: str
     headers: dict[str, str]  # without secrets
     owner: str = ""  # whose key asked, if the key has a name
+    masked: bool = False  # the content was replaced: see `mask.py`
 
 
 class Received(Struct, frozen=True, kw_only=True, tag="received", tag_field="line"):

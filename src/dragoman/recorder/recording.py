@@ -108,6 +108,17 @@ def parse_recording(data: bytes, name: str) -> Recording:
     return recording
 
 
+def recording_of(lines: list[Line]) -> Recording:
+    """Return the exchange of some lines; the first one must be `recording`."""
+    opening, *others = lines
+    if not isinstance(opening, Opening):
+        raise RecordingError("not a recording: its first line must be `recording`")
+    recording = Recording(opening, lines=[opening])
+    for line in others:
+        _add(recording, line)
+    return recording
+
+
 def _lines(data: bytes, name: str) -> Iterator[tuple[Line, int]]:
     """Yield each line and the byte behind it, up to the first that is damaged."""
     start = 0

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
 from dragoman.recorder.stalls import stalls
 from dragoman.redaction import Blotter
@@ -38,6 +39,10 @@ _SECRET_HEADERS: Final = frozenset(
     }
 )  # fmt: skip
 _LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
+# What a recording that no version of ours has written might raise.
+_UNMASKABLE: Final = (
+    DragomanError, msgspec.MsgspecError, ValueError, LookupError, TypeError, StopIteration,
+)  # fmt: skip
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
 _EVENTS: Final = msgspec.json.Decoder(list[Raw])
 _TEXT_RUN: Final = b'{"event":"text_run"'
@@ -107,7 +112,8 @@ class ExchangeFile:
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
         self._name, self._file = "", -1
-        if began.keep:
+        self._masks = policy.masks  # only a complete exchange can be masked: lines wait for the end
+        if began.keep and not self._masks:
             self._name, self._file = folder.open(began.time, began.id)
         self._line(
             lines.Opening(
@@ -177,12 +183,30 @@ class ExchangeFile:
         self._most = sys.maxsize
         self._line(end)
         if self._file < 0:
-            self._name, self._file = self._folder.open(self._began.time, self._began.id)
-            os.write(self._file, b"".join(self._waiting))
-        self.abandon()
+            self._write_waiting()
+        self._close_file()
 
     def abandon(self) -> None:
-        """Close the file, if there is one, as far as it is."""
+        """Write what there is, if it is to be kept, and close the file."""
+        if self._masks and self._began.keep:
+            self._write_waiting()
+        self._close_file()
+
+    def _write_waiting(self) -> None:
+        data = b"".join(self._waiting)
+        if self._masks:
+            from dragoman.recorder.mask import masked_bytes  # noqa: PLC0415 -- few gateways need it
+
+            try:
+                data = masked_bytes(data)
+            except _UNMASKABLE as error:  # never write it as it is
+                _report(f"{self._began.id}: cannot be masked: {type(error).__name__}")
+                return
+        self._name, self._file = self._folder.open(self._began.time, self._began.id)
+        self._size = len(data)
+        os.write(self._file, data)
+
+    def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._folder.finish(self._name, self._size)
@@ -241,8 +265,7 @@ class Writer:
         try:
             self._take(frame)
         except OSError as error:
-            sys.stdout.write(f"{error.filename or 'a recording'}: {error.strerror}\n")
-            sys.stdout.flush()
+            _report(f"{error.filename or 'a recording'}: {error.strerror}")
             if not isinstance(frame, frames.Policy):
                 self._open.pop(frame.exchange, None)
 
@@ -265,6 +288,11 @@ class Writer:
         """Close all files as far as they are: the gateway is gone."""
         for one in self._open.values():
             one.abandon()
+
+
+def _report(reason: str) -> None:
+    sys.stdout.write(f"{reason}\n")
+    sys.stdout.flush()
 
 
 def _credentials(headers: dict[str, str]) -> Iterator[str]:

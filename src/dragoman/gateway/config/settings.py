@@ -283,6 +283,8 @@ class Record(Section, frozen=True):
         "chunk_malformed", "late_delta_dropped", "content_after_finish", "finish_reason_fixed",
         "opaque_invalid",
     )  # fmt: skip
+    # shape: the content is masked, and everything that decides how an answer is parsed stays
+    content: Literal["full", "shape"] = "full"
     secrets: tuple[Expression, ...] = ()  # regular expressions of secrets beside credentials
     max_file_bytes: Annotated[int, Meta(ge=1)] = 64 * MIB  # of one recording
     max_bytes: Annotated[int, Meta(ge=1)] = 4096 * MIB  # of all together; the oldest are deleted

@@ -1,0 +1,144 @@
+"""Where a request's beginning differs from the turn before, and so where its prompt cache broke.
+
+A prompt cache covers tools, system prompt and messages, in this order, up to the first difference.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.inspector.answer_rows import values
+
+# Fields of requests in the order in which they are a model's input, whatever the dialect.
+_FIELDS: Final = ("tools", "system", "instructions", "messages", "input")
+_AGENT_FIELDS: Final = ("tools", "system", "instructions")
+_HISTORY: Final = ("messages", "input")
+# Keys whose values are no input, and which clients move or leave out from turn to turn.
+_NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature")
+_AROUND: Final = 60  # characters that are shown before and behind a difference
+_MOST_LEAVES: Final = 200_000
+_TIME: Final = re.compile(r"\d{1,4}[-:/.T]\d{1,2}(?:[-:/.T]\d{1,2})?|\b1[5-9]\d{8,11}\b")
+_WINDOW: Final = 20  # characters around a difference in which a time is looked for
+_FIELDS_DECODER: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+class Leaf(Struct, frozen=True, gc=False):
+    """A plain value of a request."""
+
+    path: str
+    text: str
+
+
+class Excerpt(Struct, frozen=True):
+    text: str
+    at: int  # of the first character that differs
+
+
+class CacheBreak(Struct, frozen=True, kw_only=True):
+    """The first difference between two requests."""
+
+    byte: int  # of the value at `path`
+    path: str
+    before: Excerpt
+    after: Excerpt
+    kept: float  # which part of the earlier request is the same
+    cause: str
+    fix: str
+    tokens: int = 0  # that were read again
+    cost: float | None = None
+
+
+def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:
+    """Return what a request gives to a model, in the order of its cache."""
+    try:
+        given = _FIELDS_DECODER.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    found: list[Leaf] = []
+    for name in fields:
+        if name in given:
+            found += islice(_of_field(name, bytes(given[name])), _MOST_LEAVES - len(found))
+    return found
+
+
+def _of_field(name: str, data: bytes) -> Iterator[Leaf]:
+    for path, _, _, text in values(data):
+        if not any(part.partition("[")[0] in _NO_INPUT for part in path.split(".")[-2:]):
+            yield Leaf(f"$.{name}{path[1:]}", text)
+
+
+def first_difference(before: Sequence[Leaf], after: Sequence[Leaf]) -> CacheBreak | None:
+    """Return where a request stops to be the beginning of the next one; None: it is its beginning."""
+    same = 0
+    for at, old in enumerate(before):
+        if at >= len(after):
+            return _difference(before, at, old, Leaf(old.path, ""), same, fewer=True)
+        new = after[at]
+        if old.text != new.text:
+            return _difference(before, at, old, new, same, fewer=len(after) < len(before))
+        same += len(old.text)
+    return None
+
+
+def _difference(  # noqa: PLR0913 -- the two values and what is around them
+    before: Sequence[Leaf], at: int, old: Leaf, new: Leaf, same: int, *, fewer: bool
+) -> CacheBreak:
+    most = min(len(old.text), len(new.text))
+    start = next((one for one in range(most) if old.text[one] != new.text[one]), most)
+    total = same + sum(len(leaf.text) for leaf in before[at:])
+    cause, fix = _cause(old, new, start, fewer=fewer)
+    return CacheBreak(
+        byte=len(new.text[:start].encode("utf-8", "replace")),
+        path=new.path if new.text else old.path,
+        before=_excerpt(old.text, start),
+        after=_excerpt(new.text, start),
+        kept=(same + start) / total if total else 1.0,
+        cause=cause,
+        fix=fix,
+    )
+
+
+def _excerpt(text: str, at: int) -> Excerpt:
+    first = max(0, at - _AROUND)
+    head = "…" if first else ""
+    tail = "…" if at + _AROUND < len(text) else ""
+    return Excerpt(f"{head}{text[first : at + _AROUND]}{tail}", at - first + len(head))
+
+
+def _cause(old: Leaf, new: Leaf, at: int, *, fewer: bool) -> tuple[str, str]:
+    """Return why two requests differ, and what to do about it."""
+    around = [one.text[max(0, at - _WINDOW) : at + _WINDOW] for one in (old, new)]
+    if all(_TIME.search(text) for text in around):
+        return (
+            "This looks like a timestamp.",
+            "Move it behind the last cached message, or write only the date.",
+        )
+    field = new.path[2:].partition("[")[0].partition(".")[0]
+    if field == "tools":
+        return "The list of tools changed.", "Send the same tools in the same order in every turn."
+    if field in _HISTORY:
+        if fewer:
+            return "The history was compacted.", "This is expected once after each compaction."
+        return "An earlier message was edited.", "Append messages instead of changing earlier ones."
+    return (
+        "The system prompt changed.",
+        "Move what changes behind the last cached message.",
+    )
+
+
+def fingerprint(body: bytes) -> str:
+    """Return what tells the agents of one client apart: their tools and the beginning of their instructions."""
+    found = leaves(body, _AGENT_FIELDS)
+    names = [
+        leaf.text
+        for leaf in found
+        if leaf.path.startswith("$.tools") and leaf.path.endswith(".name")
+    ]
+    system = next(
+        (leaf.text for leaf in found if leaf.path.startswith(("$.system", "$.instructions"))), ""
+    )
+    return "\n".join((*names, system[:200]))

@@ -1,0 +1,351 @@
+"""JSON and streams without their content: which strings are content, and which belong to the protocol.
+
+Works on bytes and keeps their number, so that a stream stays cut where it was cut.  JSON that is broken or cut is
+masked as far as it goes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman.recorder.masked_text import Names, mask_name, mask_text
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_FIELD: Final = re.compile(rb"(data|event|id|retry)?: ?")
+_BARE: Final = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null")
+_CHARACTER: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\x80-\xff]"
+    rb"|[\xc0-\xff][\x80-\xbf]*|.",
+    re.DOTALL,
+)
+_ESCAPES: Final = {
+    b"\\n": "\n", b"\\t": "\t", b"\\r": "\r", b"\\b": "\b", b"\\f": "\f", b'\\"': '"', b"\\\\": "\\", b"\\/": "/",
+}  # fmt: skip
+_SYMBOL: Final = re.compile(r"[\w./:+@*-]{0,128}")
+_ARGUMENT_KEY: Final = re.compile(r'"([^"\\]{1,128})"\s*:')
+
+# Fields whose values are words of a protocol, if they are a single word.
+_WORDS: Final = frozenset(
+    {
+        "type", "role", "object", "event", "finish_reason", "native_finish_reason", "stop_reason", "status",
+        "model", "code", "kind", "reason", "raw", "flavor", "channel", "category", "vendor", "effort",
+        "reasoning_effort", "tool_choice", "mode", "format", "media_type", "mime_type", "service_tier",
+        "verbosity", "truncation", "encoding", "phase", "syntax", "level", "dialect", "upstream",
+        "upstream_model", "route", "ended", "error", "error_code", "native_format", "family", "include",
+        "modalities", "betas", "allowed_callers", "ttl", "warnings", "source", "target", "summary",
+    }
+)  # fmt: skip
+# Fields whose values are our own sentences.
+_OURS: Final = frozenset({"meaning", "program"})
+_NAMES: Final = frozenset(
+    {
+        "name", "tool_name", "namespace", "function", "id", "call_id", "tool_call_id", "tool_use_id", "item_id",
+        "response_id", "previous_response_id", "request_id", "call_names", "required", "stop", "stop_sequences",
+        "stop_sequence",
+    }
+)  # fmt: skip
+_SCHEMAS: Final = frozenset({"parameters", "input_schema", "schema"})
+_FREE: Final = frozenset({"input", "arguments", "metadata", "action"})
+_NAMED: Final = frozenset(
+    {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+)
+_SCHEMA_VALUES: Final = frozenset({"default", "examples", "const", "enum"})
+_SCHEMA_WORDS: Final = frozenset(
+    {
+        "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf", "not",
+        "description", "title", "default", "examples", "format", "pattern", "minimum", "maximum",
+        "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+        "uniqueItems", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
+        "maxProperties", "prefixItems", "contains", "if", "then", "else", "$ref", "$defs", "$id", "$schema",
+        "$comment", "definitions", "dependentRequired", "dependentSchemas", "nullable", "readOnly", "writeOnly",
+        "deprecated", "contentEncoding", "contentMediaType", "unevaluatedProperties",
+    }
+)  # fmt: skip
+# Fields that distinguish the parts of a stream, whose pieces are one text each.
+_PARTS: Final = frozenset(
+    {"type", "event", "index", "output_index", "content_index", "summary_index", "item_id", "part"}
+)
+
+
+class _Mode(Enum):
+    """What the keys and strings of an object are."""
+
+    PROTOCOL = auto()  # fields of an API
+    SCHEMA = auto()  # a JSON schema
+    NAMED = auto()  # names of properties, and their schemas
+    FREE = auto()  # arguments of a call, and other JSON of a client
+
+
+class _Level(Struct):
+    """An object or array that is open."""
+
+    mode: _Mode
+    is_object: bool
+    key: str = ""  # the last one; of an array: the key of the array
+    before_key: bool = True
+    parts: dict[str, bytes] = {}  # values of `_PARTS`
+    size: int = 0  # of an array: elements so far
+
+
+class _Slot(Struct):
+    """A string."""
+
+    start: int  # of its inside
+    end: int
+    path: tuple[str, ...]
+    parts: tuple[dict[str, bytes], ...]  # of all objects around it
+
+
+class Document:
+    """JSON, or any other text, that can be masked."""
+
+    def __init__(self, data: bytes, names: Names, *, streamed: bool = False) -> None:
+        self._data = data
+        self._names = names
+        self._streamed = streamed  # one of many: its strings may be pieces
+        self._edits: list[tuple[int, int, bytes]] = []
+        self.content: list[_Slot] = []
+        self._stack: list[_Level] = []
+        self._read()
+
+    def text(self, slot: _Slot) -> str:
+        """Return the text of a string."""
+        return _decoded(self._data[slot.start : slot.end])
+
+    def group(self, slot: _Slot) -> object:
+        """Return what the pieces of one text have in common."""
+        if not self._streamed:
+            return id(slot)
+        return slot.path, tuple(tuple(sorted(one.items())) for one in slot.parts)
+
+    def write(self, slot: _Slot, text: str) -> None:
+        """Replace a string."""
+        raw = self._data[slot.start : slot.end]
+        self._edits.append((slot.start, slot.end, _encoded(raw, text)))
+
+    def masked(self) -> bytes:
+        """Return the document with all replacements."""
+        out: list[bytes] = []
+        at = 0
+        for start, end, data in sorted(self._edits):
+            out += (self._data[at:start], data)
+            at = end
+        return b"".join((*out, self._data[at:]))
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        stack = self._stack
+        for match in _TOKEN.finditer(self._data):
+            token = match[0]
+            first = token[:1]
+            if first in b"{[":
+                stack.append(self._open(is_object=first == b"{"))
+            elif first in b"}]":
+                if stack:
+                    stack.pop()
+            elif first == b",":
+                if stack:
+                    stack[-1].before_key = True
+                    stack[-1].size += 1
+            elif first == b":":
+                if stack:
+                    stack[-1].before_key = False
+            elif first == b'"':
+                self._string(
+                    match.start() + 1, match.end() - (len(token) > 1 and token[-1:] == b'"')
+                )
+            elif _BARE.fullmatch(token) is None:
+                self._content(match.start(), match.end())
+            else:
+                self._note_part(token)
+
+    def _open(self, *, is_object: bool) -> _Level:
+        if not self._stack:
+            return _Level(_Mode.PROTOCOL, is_object)
+        above = self._stack[-1]
+        within = is_object and above.is_object
+        mode = _mode_below(above.mode, above.key) if within else above.mode
+        if not is_object and above.mode is _Mode.SCHEMA and above.key in _SCHEMA_VALUES:
+            mode = _Mode.FREE
+        return _Level(mode, is_object, "" if is_object else above.key)
+
+    def _note_part(self, token: bytes) -> None:
+        if self._stack and self._stack[-1].key in _PARTS:
+            self._stack[-1].parts[self._stack[-1].key] = token
+
+    def _string(self, start: int, end: int) -> None:
+        level = self._stack[-1] if self._stack else _Level(_Mode.PROTOCOL, is_object=False)
+        raw = self._data[start:end]
+        if level.is_object and level.before_key:
+            level.key = _decoded(raw)
+            if not _keeps_key(level.mode, level.key):
+                self._name(start, end)
+            return
+        text = _decoded(raw)
+        self._note_part(raw)
+        if level.mode is _Mode.FREE or level.mode is _Mode.NAMED:
+            self._content(start, end)
+        elif level.key in _OURS or (level.key in _WORDS and _SYMBOL.fullmatch(text)):
+            pass
+        elif level.key in _NAMES or (level.mode is _Mode.SCHEMA and level.key == "$ref"):
+            self._name(start, end)
+        elif level.key in ("path", "url") and text.startswith(("/", "http://", "https://")):
+            self.write(self._slot(start, end), mask_url(text, self._names))
+        else:
+            self._content(start, end)
+
+    def _slot(self, start: int, end: int) -> _Slot:
+        path = [level.key if level.is_object else str(level.size) for level in self._stack]
+        parts = tuple(level.parts for level in self._stack if level.is_object)
+        return _Slot(start, end, tuple(path), parts)
+
+    def _content(self, start: int, end: int) -> None:
+        self.content.append(self._slot(start, end))
+
+    def _name(self, start: int, end: int) -> None:
+        slot = self._slot(start, end)
+        self.write(slot, mask_name(self.text(slot), self._names))
+
+
+def _mode_below(mode: _Mode, key: str) -> _Mode:
+    match mode:
+        case _Mode.PROTOCOL if key in _SCHEMAS:
+            return _Mode.SCHEMA
+        case _Mode.PROTOCOL if key in _FREE:
+            return _Mode.FREE
+        case _Mode.SCHEMA if key in _NAMED:
+            return _Mode.NAMED
+        case _Mode.SCHEMA if key in _SCHEMA_VALUES:
+            return _Mode.FREE
+        case _Mode.NAMED:
+            return _Mode.SCHEMA
+        case _:
+            return mode
+
+
+def _keeps_key(mode: _Mode, key: str) -> bool:
+    return mode is _Mode.PROTOCOL or (mode is _Mode.SCHEMA and key in _SCHEMA_WORDS)
+
+
+_PATH_WORDS: Final = frozenset(
+    {
+        "v1", "v2", "api", "chat", "completions", "messages", "responses", "models", "count_tokens",
+        "input_tokens", "input_items", "cancel", "openai", "anthropic", "beta", "http", "https", "localhost",
+    }
+)  # fmt: skip
+
+
+_URL_PART: Final = re.compile(r"[^\W\d]\w*|\d+|.", re.DOTALL)
+
+
+def mask_url(url: str, names: Names) -> str:
+    """Return an address: the words of APIs stay, the host and all others do not."""
+    return _URL_PART.sub(
+        lambda match: match[0] if match[0] in _PATH_WORDS else mask_text(match[0], names),
+        url,
+    )
+
+
+# --- many documents --------------------------------------------------------------------------------------
+
+
+def add_argument_keys(arguments: str, names: Names) -> None:
+    """Know the keys of arguments, which are JSON."""
+    for key in _ARGUMENT_KEY.findall(arguments):
+        names.add(key)
+
+
+def documents(data: bytes, names: Names) -> list["Document | bytes"]:
+    """Cut a body or a stream into JSON to mask, and bytes to keep."""
+    if data.lstrip()[:1] in (b"{", b"["):
+        return [Document(data, names)]
+    found: list[Document | bytes] = []
+    for match in _LINE.finditer(data):
+        line = match[0]
+        field = _FIELD.match(line)
+        start = 0 if field is None else field.end()
+        value = line[start:]
+        word = value.strip()
+        named = field is not None and field[1] in (b"event", b"retry")
+        if word in (b"", b"[DONE]") or (named and _SYMBOL.fullmatch(word.decode("latin-1"))):
+            found.append(line)
+            continue
+        found += [line[:start], Document(value, names, streamed=True)]
+    return found
+
+
+def mask_documents(found: Iterable["Document | bytes"], names: Names) -> bytes:
+    """Return the documents without their content; strings that are pieces of one text are masked as one text."""
+    pieces = list(found)
+    groups: dict[object, list[tuple[Document, _Slot]]] = {}
+    for one in pieces:
+        if isinstance(one, Document):
+            for slot in one.content:
+                groups.setdefault(one.group(slot), []).append((one, slot))
+    for members in groups.values():
+        texts = [document.text(slot) for document, slot in members]
+        masked = mask_text("".join(texts), names)
+        at = 0
+        for (document, slot), text in zip(members, texts, strict=True):
+            document.write(slot, masked[at : at + len(text)])
+            at += len(text)
+    return b"".join(one if isinstance(one, bytes) else one.masked() for one in pieces)
+
+
+def mask_bytes(data: bytes, names: Names) -> bytes:
+    """Return a body or a stream without its content, as long as it was."""
+    return mask_documents(documents(data, names), names)
+
+
+# --- the inside of a JSON string ---------------------------------------------------------------------------
+
+
+def _characters(raw: bytes) -> Iterator[tuple[bytes, str]]:
+    for piece in _CHARACTER.findall(raw):
+        if piece[:2] == b"\\u" and len(piece) >= 6:
+            code = int(piece[2:6], 16)
+            if len(piece) > 6:
+                code = 0x10000 + ((code - 0xD800) << 10) + int(piece[8:12], 16) - 0xDC00
+            yield piece, chr(code)
+        elif piece in _ESCAPES:
+            yield piece, _ESCAPES[piece]
+        else:
+            try:
+                yield piece, piece.decode()
+            except UnicodeDecodeError:
+                yield piece, "\ufffd"
+
+
+def _decoded(raw: bytes) -> str:
+    if b"\\" not in raw:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            pass
+    # An escape that JSON does not know is two characters of the text, but must be one here.
+    return "".join(char if len(char) == 1 else "\ufffd" for _, char in _characters(raw))
+
+
+def _encoded(raw: bytes, text: str) -> bytes:
+    """Return a text in the way in which another one of the same length is written."""
+    if b"\\" not in raw and "\ufffd" not in text:
+        return text.encode("utf-8", "surrogatepass")
+    return b"".join(
+        piece if char == new or len(char) != 1 or new == "\ufffd" else _written_like(piece, new)
+        for (piece, char), new in zip(_characters(raw), text, strict=True)
+    )
+
+
+def _written_like(piece: bytes, char: str) -> bytes:
+    if piece[:2] != b"\\u":
+        return char.encode("utf-8", "surrogatepass")
+    code = ord(char)
+    if len(piece) == 6:
+        return b"\\u%04x" % code
+    code -= 0x10000
+    return b"\\u%04x\\u%04x" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))

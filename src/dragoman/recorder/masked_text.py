@@ -1,0 +1,241 @@
+"""Texts without their content: letters are replaced, and everything that decides how a text is parsed stays.
+
+Lengths, digits, punctuation, blanks, escapes, the markers of native formats and the words `true`, `false` and `null`
+stay.  Names (of tools, parameters, ids, stop sequences) become other names of the same length, the same one wherever it
+occurs.  All other letters become `x`.  The result has as many bytes as the text.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import count
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    ElementsSpec,
+    Format,
+    LiteralsSpec,
+    ObjectsSpec,
+    Pattern,
+    TagsSpec,
+    strings_of,
+)
+from dragoman.toolcalls.formats import FORMATS
+from dragoman.turn.losses import CODES
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwz"  # no vowels, so that no name is a word
+_FILL: Final = "q"
+_KEYWORDS: Final = frozenset({"true", "false", "null", "True", "False", "None", "NaN", "Infinity"})
+_LEAST_LITERAL: Final = 4  # characters of a marker that is kept wherever it occurs
+_SENTENCE_BLANKS: Final = 2  # a marker with so many is a sentence, whose words mean nothing alone
+_MARKUP: Final = "<>|/[]{}=:\"'\u2581\uff5c\u25c1\u25b7"  # next to it, a word of a marker is one
+_EMOJI: Final = "\U0001f000"  # and all above
+# By the bytes of a character: what replaces a letter outside of ASCII.
+_WIDE: Final = {1: "x", 2: "\u0436", 3: "\u5b57", 4: "\U00020000"}
+_HIGH: Final = range(0xD800, 0xDC00)  # the halves of characters beyond U+FFFF
+_LOW: Final = range(0xDC00, 0xE000)
+# What vendors put before their ids.
+_PREFIX: Final = re.compile(r"(?:call|toolu|srvtoolu|msg|resp|rs|fc|ctc|chatcmpl|req|gen|cmpl)[_-]")
+_WORD: Final = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
+_PART: Final = re.compile(r"[-.]|[^-.]+")
+
+
+class Names:
+    """The names of one exchange, and what they become."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, str] = {}  # by the name in lower case, without punctuation
+        self._used: dict[int, Iterator[int]] = {}  # by the number of letters
+
+    def add(self, text: str) -> None:
+        """Know all names in a text, such as `functions.get_weather:0`."""
+        for match in _tokens().finditer(text):
+            if match.lastgroup == "word":
+                for part in (match[0], *_PART.findall(match[0])):
+                    self._add(part)
+
+    def _add(self, word: str) -> None:
+        word = word[_prefix(word) :]
+        folded = _folded(word)
+        if not folded or folded in self._letters or word.lower() in _marker_words():
+            return
+        letters = sum(map(str.isalpha, folded))
+        number = next(self._used.setdefault(letters, count()))
+        made = ""
+        for _ in range(letters):
+            number, digit = divmod(number, len(_LETTERS))
+            made = (_LETTERS[digit] if number or digit or not made else _FILL) + made
+        self._letters[folded] = made
+
+    def masked(self, word: str) -> str:
+        """Return another name of the same length; empty: this is not one."""
+        kept = _prefix(word)
+        letters = self._letters.get(_folded(word[kept:]), "")
+        if not letters:
+            return ""
+        left = iter(letters)
+        return word[:kept] + "".join(
+            _like(char, next(left)) if char.isalpha() else char for char in word[kept:]
+        )
+
+
+def mask_text(text: str, names: Names) -> str:
+    """Return a text of the same length in which no word of the content is left."""
+    out: list[str] = []
+    end = 0
+    for match in _tokens().finditer(text):
+        start = match.start()
+        out.append(text[end:start])
+        end = match.end()
+        match match.lastgroup:
+            case "word":
+                next_to = text[start - 1 : start] + text[end : end + 1]
+                out.append(_mask_word(match[0], names, next_to))
+            case "code":  # a character that is written as its number
+                out.append(match[0][:-4] + _mask_code(match[0][-4:]))
+            case "wide":
+                out.append(_wide(match[0]))
+            case _:
+                out.append(match[0])
+    return "".join((*out, text[end:]))
+
+
+def mask_name(text: str, names: Names) -> str:
+    """Return a text in which every name is another one."""
+    names.add(text)
+    return _tokens().sub(
+        lambda match: (
+            _mask_word(match[0], names, _MARKUP) if match.lastgroup == "word" else match[0]
+        ),
+        text,
+    )
+
+
+def _mask_word(word: str, names: Names, next_to: str) -> str:
+    if word in _KEYWORDS or word in CODES:
+        return word
+    if word.lower() in _marker_words() and any(char in _MARKUP for char in next_to):
+        return word
+    made = names.masked(word)
+    if made:
+        return made
+    parts = _PART.findall(word)
+    if len(parts) > 1:
+        return "".join(
+            part if part in "-." else names.masked(part) or _crossed(part) for part in parts
+        )
+    return _crossed(word)
+
+
+def _mask_code(digits: str) -> str:
+    code = int(digits, 16)
+    if code in _HIGH:
+        return f"{_HIGH.start + 0x40:04x}"
+    if code in _LOW:
+        return f"{_LOW.start:04x}"
+    if not chr(code).isalpha():
+        return digits
+    return "0078" if chr(code).isascii() else "0436"
+
+
+def _crossed(word: str) -> str:
+    if word.isascii():
+        return "".join(_like(char, "x") if char.isalpha() else char for char in word)
+    return "".join(
+        _wide(char) if not char.isascii() else _like(char, "x") if char.isalpha() else char
+        for char in word
+    )
+
+
+def _wide(char: str) -> str:
+    return _WIDE[len(char.encode("utf-8", "surrogatepass"))]
+
+
+def _like(char: str, letter: str) -> str:
+    """Return a letter as large as a character, and in as many bytes."""
+    if not char.isascii():
+        return _wide(char)
+    return letter.upper() if char.isupper() else letter
+
+
+def _prefix(word: str) -> int:
+    match = _PREFIX.match(word)
+    return 0 if match is None else match.end()
+
+
+def _folded(word: str) -> str:
+    return "".join(filter(str.isalnum, word)).lower()
+
+
+# --- the markers of all formats ------------------------------------------------------------------------
+
+
+def _patterns(format_: Format) -> Iterator[Pattern]:
+    for rule in format_.rules:
+        yield rule.pattern
+        match rule.body:
+            case TagsSpec() as tags:
+                yield from (*tags.param, *tags.nameless, *tags.value_end, *tags.value_cut)
+                yield from (*tags.verbatim_end, *tags.call_end, *tags.tokens, *tags.skip)
+            case LiteralsSpec() as literals:
+                yield (literals.closer, literals.outer, literals.quote)
+            case ObjectsSpec() as objects:
+                yield (*objects.name_keys, *objects.argument_keys, *objects.id_keys)
+            case ElementsSpec() as elements:
+                yield (elements.mark,)
+            case _:
+                pass
+    yield from ((tag,) for pair in format_.think for tag in pair)
+    for token in (*format_.special, *format_.special_openers):
+        yield (token,) if isinstance(token, str) else token
+
+
+@cache
+def _markers() -> frozenset[str]:
+    return frozenset(
+        text
+        for one in FORMATS.values()
+        for pattern in _patterns(one)
+        for text in strings_of(pattern)
+    )
+
+
+@cache
+def _marker_words() -> frozenset[str]:
+    """Return the words of markers, such as `parameter`, in lower case."""
+    return frozenset(
+        word.lower()
+        for marker in _markers()
+        if marker.count(" ") < _SENTENCE_BLANKS
+        for whole in _WORD.findall(marker)
+        for word in (whole, *whole.split("_"))
+        if len(word) > 1
+    )
+
+
+def _choice(markers: list[str], first: str) -> str:
+    """Return an expression for what follows the first character of markers, the longest first."""
+    rests = sorted((one[1:] for one in markers if one[0] == first), key=len, reverse=True)
+    return "|".join(map(re.escape, rests))
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Return the expression of everything in a text that is not kept as single characters."""
+    kept = [
+        marker
+        for marker in _markers()
+        if len(marker) >= _LEAST_LITERAL and _WORD.search(marker) and not marker.isalnum()
+    ]
+    literals = "|".join(
+        (r"(?<!\w)" if first.isalnum() else "") + f"{re.escape(first)}(?:{_choice(kept, first)})"
+        for first in sorted({marker[0] for marker in kept})
+    )
+    return re.compile(
+        rf"(?P<marker>{literals}|\bhttps?://|\bdata:[a-z0-9.+/-]{{1,60}};base64,)"
+        r"|(?P<code>\\u[0-9a-fA-F]{4})"
+        r"|(?P<escape>\\[A-Za-z\\])"
+        r"|(?P<number>(?<!\w)\d+(?:\.\d+)?[eE][+-]?\d+(?!\w))"
+        r"|(?P<word>[^\W\d](?:\w|[-.](?=\w))*)"
+        rf"|(?P<wide>[{_EMOJI}-\U0010ffff])"
+    )
