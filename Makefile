@@ -70,7 +70,7 @@ bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
 fuzz: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_corpus.py --timeout 1200
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## download the npm SDKs, for one more test of the gateway
@@ -110,7 +110,7 @@ test-pythons: $(DEV)  ## run the tests of core and gateway with every Python fro
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
-	$(LOCK) --extra mcp --extra import -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --extra mcp --extra import --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 
 clean:  ## remove what the targets created

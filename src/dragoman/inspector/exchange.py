@@ -240,7 +240,6 @@ def _translated(
     source, target = dialect(how.source), dialect(how.target)
     data = b"".join(attempt.pieces())
     columns = _Columns(events=events_of(attempt))
-    columns.positions = native_positions(recording, attempt)
     columns.upstream, _ = _side(
         data,
         make_exchange(source=source, **options),
@@ -268,7 +267,12 @@ def _translated(
             client=columns.client,
             data=data,
         )
+        if (
+            columns.linked.findings
+        ):  # else there is nothing to find, and looking takes as long as all the rest
+            columns.positions = native_positions(recording, attempt)
     else:
+        columns.positions = native_positions(recording, attempt)
         columns.linked = _body_links(columns)
     _mark(columns, data)
     return columns
