@@ -344,7 +344,7 @@ function problems(map) {
   const stops = [];
   for (const [index, block] of map.blocks.entries()) {
     const call = block.call === null ? null : calls[block.call];
-    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev[0], { kind: "block", block: index }]);
+    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev?.[0] ?? 0, { kind: "block", block: index }]);
   }
   for (const [row, { level }] of meaning.rows.entries()) {
     if ((level === "warn" || level === "error") && map.blockOf("ev", row) === null) stops.push([row, { kind: "row", column: "ev", row }]);
