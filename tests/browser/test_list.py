@@ -112,7 +112,7 @@ def test_the_text_is_searched(page: Page, story: Served) -> None:
     page.keyboard.press("/")
     page.keyboard.type("hermes-4")
     expect(page.locator(".count")).to_have_text("1 of 27 exchanges")
-    assert "text=hermes-4" in page.url
+    page.wait_for_url("**/exchanges?text=hermes-4")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     assert selected(page) is not None
