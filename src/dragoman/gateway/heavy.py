@@ -133,7 +133,10 @@ def first_slice(data: bytes) -> int:
         return size
     if size > SLICE_BYTES:
         return SLICE_BYTES
-    lines = data.count(b"\n") + data.count(b"\r")
+    if data.find(b"\r") < 0:
+        lines = 2 * data.count(b"\n\n")  # of events; one byte is counted five times slower
+    else:
+        lines = data.count(b"\n") + data.count(b"\r")
     return size if lines * _SHORT_LINE_BYTES <= size else SHORT_SLICE_BYTES
 
 

@@ -29,7 +29,6 @@ Fact: TypeAlias = str | int | float | bool | None
 _RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 # Names come from peers: a line stays a line, of a length that can be read.
 _MAX_TEXT: Final = 600
-_NUMBERS: Final = (int, float)
 _MAX_ITEMS: Final = 20
 _MAX_REMEMBERED: Final = 100
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -163,18 +162,19 @@ class Logger:
 
     def _clean(self, facts: Mapping[str, object]) -> dict[str, object]:
         """Return the facts that have a value: no secrets, no control characters, of bounded size."""
-        # A count of 0 is information.
-        clean = {
-            name: value
-            for name, value in facts.items()
-            if value or (value is not False and type(value) in _NUMBERS)
-        }
-        for name, value in clean.items():
-            if isinstance(value, str):
-                if name != "id" or not is_request_id(value):  # ours, and another one on every line
-                    clean[name] = _shown(value, self.secrets)
+        clean: dict[str, object] = {}
+        for name, value in facts.items():
+            kind = type(value)
+            if kind is int or kind is float:
+                clean[name] = value  # a count of 0 is information
+            elif not value:
+                continue
             elif isinstance(value, tuple):
                 clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
+            elif not isinstance(value, str) or (name == "id" and is_request_id(value)):
+                clean[name] = value  # an id is ours, and another one on every line
+            else:
+                clean[name] = _shown(value, self.secrets)
         return clean
 
     def _clean_item(self, item: object) -> object:

@@ -33,19 +33,24 @@ from dragoman.profiles.profile import Profile
 from dragoman.translate import Watcher
 from dragoman.turn.events import (
     CALL_KINDS,
+    REASONING,
     ArgsDelta,
     BlockEnd,
     BlockKind,
     BlockStart,
     Channel,
     Event,
+    Finish,
     Flavor,
     InputDelta,
     Opaque,
     OpaqueKind,
+    Ping,
     ReasoningDelta,
+    Start,
     TextDelta,
     TextRun,
+    Usage,
 )
 from dragoman.turn.request import (
     ASSISTANT,
@@ -74,6 +79,10 @@ VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.
 Parts: TypeAlias = tuple[
     tuple[ReasoningPart, ...], tuple[ReasoningPart, ...], tuple[OpaqueState, ...]
 ]
+
+
+# Nearly all events of most answers.
+_UNWATCHED: Final = frozenset({TextDelta, TextRun, Start, Usage, Finish, Ping})
 
 
 class AnswerObserver:
@@ -119,8 +128,7 @@ class AnswerObserver:
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events."""
         for event in events:
-            cls = type(event)
-            if cls is TextDelta or cls is TextRun:
+            if type(event) in _UNWATCHED:
                 continue
             match event:
                 case ArgsDelta(json=text) | InputDelta(text=text):
@@ -173,13 +181,13 @@ class AnswerObserver:
             self._on_call(self._call_id, start.call_id)
             self._arguments = []
             self._arguments_room = 0 if self._on_reasoning is None else MAX_ARGUMENTS
-        elif start.kind is not BlockKind.REASONING:
+        elif start.kind is not REASONING:
             self._has_text = True
 
     def _end(self) -> None:
         if self._on_reasoning is None:
             return
-        if self._kind is BlockKind.REASONING:
+        if self._kind is REASONING:
             self._end_reasoning()
         elif self._kind in CALL_KINDS:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))

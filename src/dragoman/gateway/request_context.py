@@ -6,11 +6,10 @@ to the request's body: those refer to the context, so that no reference cycle ke
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.headers import answer_headers, new_request_id
@@ -22,7 +21,6 @@ from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
 from dragoman.toolcalls.findings import NativeFinding, summarize
-from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.losses import Loss
@@ -31,8 +29,7 @@ from dragoman.turn.request import DialectName, Request
 _MAX_REASON_CHARS: Final = 200  # of the reason of one failed attempt
 
 
-@dataclass(eq=False, slots=True)
-class Outcome:
+class Outcome(Struct, eq=False):
     """What is learned about a request while it is answered."""
 
     # Before an upstream is asked.
@@ -52,9 +49,7 @@ class Outcome:
     failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
     upstream_id: str = ""  # the upstream's id of the request
     should_retry: bool | None = None  # the upstream's `x-should-retry`
-    rate_limits: Mapping[str, str] = field(
-        default_factory=dict
-    )  # its rate-limit headers, in the client's dialect
+    rate_limits: Mapping[str, str] = {}  # its rate-limit headers, in the client's dialect
     stopped: Fault | None = None  # set when no other attempt may follow
     is_exchange: bool = False  # a model is asked for an answer
     recording: ExchangeRecording | None = None
@@ -85,8 +80,7 @@ class Outcome:
         return (*self.guard_losses, *self.request_losses, *self.answer_losses)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class RequestContext:
+class RequestContext(Struct, frozen=True, eq=False):
     """The facts of one HTTP request, known when its head has arrived."""
 
     http: web.BaseRequest
@@ -184,7 +178,7 @@ class RequestContext:
 def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> RequestRecord:
     """Add what only requests have that an upstream was asked for."""
     usage, first = outcome.usage, outcome.first_event
-    family = choose_format(hop.model, hop.native_format) if outcome.has_tools else None
+    family = hop.family if outcome.has_tools else None
     return structs.replace(
         record,
         upstream=hop.upstream_name,

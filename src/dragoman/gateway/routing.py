@@ -10,7 +10,8 @@ A name is first replaced by its alias, if it has one.  Then the first that fits 
 Everything is worked out once, from settings that were checked; choosing compiles and looks up nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -33,7 +34,7 @@ from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.format_names import own_format
+from dragoman.toolcalls.format_names import choose_format, own_format
 from dragoman.turn.request import DialectName
 
 # Test: test_tiers_of_claude_go_where_they_are_set.
@@ -43,6 +44,7 @@ _TIERS: Final[dict[Literal["haiku", "sonnet", "opus"], tuple[str, ...]]] = {
     "sonnet": ("claude-*sonnet*", "sonnet"),
     "opus": ("claude-*opus*", "opus"),
 }
+_CHOICES: Final = 128  # models of one route whose targets are kept
 DIRECT: Final = "direct"  # the name of the route of requests that name their upstream
 ONLY: Final = "only"  # the name of the route to the only upstream there is
 
@@ -58,7 +60,7 @@ class Question(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}  # names in lower case, or a mapping that ignores the case
 
 
-class Hop(Struct, frozen=True, kw_only=True):
+class Hop(Struct, frozen=True, kw_only=True, dict=True):
     """One upstream that may answer."""
 
     upstream_name: str
@@ -69,10 +71,15 @@ class Hop(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     own_formats: tuple[Format, ...] = ()  # that the settings declare
 
-    @property
+    @cached_property
     def native_format(self) -> Format | str:
         """The format of the settings that the model writes, else the name of the format."""
         return own_format(self.model, self.format_name, self.own_formats)
+
+    @cached_property
+    def family(self) -> Format | None:
+        """The format of native tool calls that is looked for; None: there is none."""
+        return choose_format(self.model, self.native_format)
 
 
 class RouteChoice(Struct, frozen=True, kw_only=True):
@@ -119,12 +126,13 @@ class _Condition:
 class _Way:
     """A route with its targets resolved."""
 
-    __slots__ = ("_choice", "_open", "condition")
+    __slots__ = ("_choice", "choice", "condition")
 
     def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
         self.condition = condition
         self._choice = RouteChoice(route_name=name, hops=tuple(hops), route=route)
-        self._open = any("*" in hop.model for hop in self._choice.hops)
+        # Clients ask for the same few models again and again.
+        self.choice: Callable[[str], RouteChoice] = lru_cache(maxsize=_CHOICES)(self._choose)
 
     @property
     def owner(self) -> str:
@@ -134,9 +142,8 @@ class _Way:
     def hops(self) -> tuple[Hop, ...]:
         return self._choice.hops
 
-    def choice(self, model: str) -> RouteChoice:
-        if not self._open:
-            return self._choice
+    def _choose(self, model: str) -> RouteChoice:
+        """Return the upstreams for a model: its name replaces a `*`."""
         return structs.replace(
             self._choice, hops=tuple(_filled(hop, model) for hop in self._choice.hops)
         )

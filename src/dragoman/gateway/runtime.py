@@ -16,6 +16,7 @@ from dragoman.gateway.recording import Recorder
 from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.state.state import State
 from dragoman.gateway.token_counting import Calibration
 from dragoman.gateway.vendor_ids import GivenIds
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -74,6 +75,7 @@ class Runtime:
         logger: Logger,
         store: ResponsesStore | None,
         memory: ReasoningMemory,
+        state: State,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.connector: Connector = Connector(limits)
@@ -84,6 +86,7 @@ class Runtime:
         self.logger = logger
         self.store = store
         self.memory = memory
+        self.state = state
         self.inflight: InflightBytes = InflightBytes()
         self.open_requests: int = 0
         self.reasoning_hosts: ReasoningHosts = ReasoningHosts()
@@ -114,15 +117,18 @@ class Runtime:
     def _gauges(self) -> dict[Series, float]:
         """Return what the metrics show of this moment."""
         now = asyncio.get_running_loop().time()
-        resting: dict[Series, float] = {
+        figures: dict[Series, float] = {
             ("upstream_resting", name): float(health.resting(now) > 0)
             for name, health in self._health.items()
         }
+        status = self.state.status
+        if status:
+            figures["state_connected",] = float(status == "connected")
         return {
             ("open_streams",): len(self.deadlines.streams),
             ("open_requests",): self.open_requests,
             ("request_body_bytes",): self.inflight.total,
-            **resting,
+            **figures,
         }
 
     def forget(self) -> None:

@@ -36,7 +36,6 @@ from dragoman.gateway.retry import (
 from dragoman.gateway.routing import Hop
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
-from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
@@ -121,6 +120,11 @@ class UpstreamCall:
         self._hop = hop
         self._retries = Retries(hop.upstream, has_stop=bool(accepted.request.stop))
         self._profile = hop.profile  # completed by what the upstream has shown
+        self._client_dialect = dialect(context.dialect)
+        # The request is translated; within one dialect the client's bytes pass unchanged.
+        self._translates: bool = hop.upstream.dialect != context.dialect
+        self._notes_ids = self._may_name_ids()
+        self._stores = self._is_stored()
         # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
         self._body = b""
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
@@ -233,12 +237,13 @@ class UpstreamCall:
             self._debug(
                 "history restored", reasoning=restored.reasoning, arguments=restored.arguments
             )
-        self._debug(
-            "request written",
-            dialect=self._hop.upstream.dialect,
-            bytes=len(self._body),
-            losses=", ".join(dict.fromkeys(one.code for one in self._outcome.request_losses)),
-        )
+        if self._context.logs_steps:
+            self._debug(
+                "request written",
+                dialect=self._hop.upstream.dialect,
+                bytes=len(self._body),
+                losses=", ".join(dict.fromkeys(one.code for one in self._outcome.request_losses)),
+            )
         return None
 
     def _write_now(self) -> None:
@@ -274,11 +279,6 @@ class UpstreamCall:
         self._stop = written.stop
 
     @property
-    def _translates(self) -> bool:
-        """The request is translated; within one dialect the client's bytes pass unchanged."""
-        return self._hop.upstream.dialect != self._context.dialect
-
-    @property
     def _may_replay(self) -> bool:
         """The upstream is not known to refuse reasoning."""
         return self._hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
@@ -288,7 +288,7 @@ class UpstreamCall:
 
         A request that is translated needs nothing: its reader has dropped the line.
         """
-        client, spoken = self._accepted.client, dialect(self._context.dialect)
+        client, spoken = self._accepted.client, self._client_dialect
         strips = self._context.plan.settings.guards.strip_billing and not self._translates
         if spoken.strip_billing is None or not strips or self._hop.profile.origin == spoken.vendor:
             return client
@@ -369,7 +369,7 @@ class UpstreamCall:
         limits = rate_limits(
             reply.headers,
             upstream=dialect(self._hop.upstream.dialect),
-            client=dialect(self._context.dialect),
+            client=self._client_dialect,
         )
         outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
 
@@ -536,7 +536,7 @@ class UpstreamCall:
     def _log_answer(self) -> None:
         """Log what was found in a response and is kept of it."""
         outcome = self._outcome
-        if not self._context.runtime.logger.shows("debug"):
+        if not self._context.logs_steps:
             return
         for one in summarize(outcome.findings):
             self._debug(
@@ -575,7 +575,7 @@ class UpstreamCall:
         if self._recording is None:
             return
         hop = self._hop
-        family = choose_format(hop.model, hop.native_format)
+        family = hop.family
         self._recording.answered(
             reply.status,
             reply.headers,
@@ -599,12 +599,10 @@ class UpstreamCall:
 
     # --- what is kept of a response --------------------------------------------------------------------
 
-    @property
-    def _notes_ids(self) -> bool:
-        """The client may name ids of this response later, and other clients of this upstream may not."""
-        context = self._context
-        shared = context.plan.shares_credential(self._accepted.choice.route)
-        return shared and (not self._translates or dialect(context.dialect).stores_responses)
+    def _may_name_ids(self) -> bool:
+        """Return whether the client may name ids of this response later, and other clients may not."""
+        shared = self._context.plan.shares_credential(self._accepted.choice.route)
+        return shared and (not self._translates or self._client_dialect.stores_responses)
 
     def _note_ids(self, translator: Translator) -> None:
         """Remember the ids that the client is about to be given: it may name them at once."""
@@ -613,10 +611,9 @@ class UpstreamCall:
             self._given += given
             self._runtime.given.add(self._context.owner, given)
 
-    @property
-    def _stores(self) -> bool:
-        """The gateway stores the response for requests that continue it."""
-        if self._runtime.store is None or not dialect(self._context.dialect).stores_responses:
+    def _is_stored(self) -> bool:
+        """Return whether the gateway stores the response for requests that continue it."""
+        if self._runtime.store is None or not self._client_dialect.stores_responses:
             return False
         if self._accepted.request.store is False:
             return False

@@ -6,7 +6,7 @@ recordings are read for the conversation that is looked at.
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -115,6 +115,7 @@ class Conversations:
         self._known: tuple[str, ...] = ()
         self._found: dict[str, Conversation] = {}
         self._places: dict[str, Place] = {}
+        self._sides: dict[str, str] = {}  # sub-agents and side requests, with whose they are
 
     def all(self) -> dict[str, Conversation]:
         """Return the conversations, by id."""
@@ -147,6 +148,7 @@ class Conversations:
             for found in self._found.values()
             for number, one in enumerate(found.exchanges, start=1)
         }
+        self._sides = _sides(self._found.values())
         self._known = known
 
     def _read(self, folder: Path, one: Summary) -> _Asked | None:
@@ -162,12 +164,12 @@ class Conversations:
     ) -> list[ConversationRow]:
         """Return the conversations that a viewer may see, the newest first; side requests are left out."""
         found = self.all()
-        mains = {one.id for one in found.values()} - _sides(found.values()).keys()
+        sides = self._sides
         word = text.lower()
         rows = [
             _row(one, now)
             for one in found.values()
-            if one.id in mains and may_see(one.exchanges[0]) and word in one.title.lower()
+            if one.id not in sides and may_see(one.exchanges[0]) and word in one.title.lower()
         ]
         return sorted(rows, key=lambda row: (row.time, row.id), reverse=True)
 
@@ -180,7 +182,7 @@ class Conversations:
         folder = self._index.folder
         if found is None or folder is None or not may_see(found.exchanges[0]):
             return None
-        sides = [every[side] for side, main in _sides(every.values()).items() if main == found.id]
+        sides = [every[side] for side, main in self._sides.items() if main == found.id]
         return _View(folder, found, sides).shown(now)
 
 
@@ -291,26 +293,24 @@ def _group(exchanges: Iterator[tuple[Summary, _Asked]]) -> dict[str, Conversatio
     return found
 
 
-def _sides(conversations: Any) -> dict[str, str]:
+def _sides(conversations: Iterable[Conversation]) -> dict[str, str]:
     """Return which conversations are the work of another one, by its id: sub-agents and side requests.
 
     They have other tools or instructions, are shorter, and begin while the other one runs.
     """
-    every = sorted(conversations, key=lambda one: one.begin)
+    by_client: dict[tuple[str, str], list[Conversation]] = {}
+    for one in sorted(conversations, key=lambda one: one.begin):
+        by_client.setdefault((one.owner, one.client), []).append(one)
     found: dict[str, str] = {}
-    for one in every:
-        for other in every:
-            if other.begin > one.begin:
-                break
-            if (
-                other is not one
-                and (other.owner, other.client) == (one.owner, one.client)
-                and one.begin <= other.end
-                and len(one.exchanges) < len(other.exchanges)
-                and one.print != other.print
-                and other.id not in found
-            ):
-                found[one.id] = other.id
+    for every in by_client.values():
+        longer: list[Conversation] = []  # that may have sides, and still run
+        for one in every:
+            longer = [other for other in longer if other.end >= one.begin]
+            for other in longer:
+                if len(one.exchanges) < len(other.exchanges) and one.print != other.print:
+                    found[one.id] = other.id
+            if len(one.exchanges) > 1 and one.id not in found:
+                longer.append(one)
     return found
 
 

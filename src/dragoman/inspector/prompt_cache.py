@@ -5,6 +5,7 @@ A prompt cache covers tools, system prompt and messages, in this order, up to th
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from dragoman.inspector.answer_rows import values
 
 # Fields of requests in the order in which they are a model's input, whatever the dialect.
 _FIELDS: Final = ("tools", "system", "instructions", "messages", "input")
+_AGENT_FIELDS: Final = ("tools", "system", "instructions")
 _HISTORY: Final = ("messages", "input")
 # Keys whose values are no input, and which clients move or leave out from turn to turn.
 _NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature")
@@ -50,18 +52,16 @@ class CacheBreak(Struct, frozen=True, kw_only=True):
     cost: float | None = None
 
 
-def leaves(body: bytes) -> list[Leaf]:
+def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:
     """Return what a request gives to a model, in the order of its cache."""
     try:
-        fields = _FIELDS_DECODER.decode(body)
+        given = _FIELDS_DECODER.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return []
     found: list[Leaf] = []
-    for name in _FIELDS:
-        if name in fields:
-            found += _of_field(name, bytes(fields[name]))
-        if len(found) >= _MOST_LEAVES:
-            break
+    for name in fields:
+        if name in given:
+            found += islice(_of_field(name, bytes(given[name])), _MOST_LEAVES - len(found))
     return found
 
 
@@ -132,7 +132,7 @@ def _cause(old: Leaf, new: Leaf, at: int, *, fewer: bool) -> tuple[str, str]:
 
 def fingerprint(body: bytes) -> str:
     """Return what tells the agents of one client apart: their tools and the beginning of their instructions."""
-    found = leaves(body)
+    found = leaves(body, _AGENT_FIELDS)
     names = [
         leaf.text
         for leaf in found

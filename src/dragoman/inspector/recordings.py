@@ -80,7 +80,11 @@ def replay_view(recording: Recording, split: int) -> dict[str, Any]:
     if attempt is None:
         reason = "no upstream answered"
         return {"events": 0, "differences": [], "client_byte": None, "reason": reason}
-    again = replay(recording, attempt, split=split)
+    try:
+        again = replay(recording, attempt, split=split)
+    except (DragomanError, RecursionError) as error:
+        reason = f"today's version cannot translate it: {error}"
+        return {"events": 0, "differences": [], "client_byte": None, "reason": reason[:500]}
     recorded = attempt.events
     if split:
         return _compare_joined(recorded, again.events)

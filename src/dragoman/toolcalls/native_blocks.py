@@ -16,6 +16,8 @@ from dragoman.turn.assembler import BlockBuilder
 from dragoman.turn.events import (
     CALL_KINDS,
     NO_ARGUMENTS_YET,
+    REASONING,
+    TEXT,
     BlockKind,
     BlockStart,
     Fault,
@@ -78,8 +80,8 @@ class NativeBlocks(BlockBuilder):
 
     def text(self, text: str, /) -> None:
         """Add to the text block, opening one if none is open."""
-        if self.kind is not BlockKind.TEXT:
-            self.open(BlockKind.TEXT)
+        if self.kind is not TEXT:
+            self.open(TEXT)
         last = self._last
         if isinstance(last, TextDelta) and self._may_grow(last):
             text = last.text + text
@@ -89,8 +91,8 @@ class NativeBlocks(BlockBuilder):
 
     def reasoning(self, text: str, /) -> None:
         """Add to the reasoning block, opening one if none is open."""
-        if self.kind is not BlockKind.REASONING:
-            self.open(BlockKind.REASONING)
+        if self.kind is not REASONING:
+            self.open(REASONING)
         last = self._last
         if isinstance(last, ReasoningDelta) and self._may_grow(last):
             text = last.text + text

@@ -29,6 +29,8 @@ from dragoman.toolcalls.tool_names import DeclaredTools
 from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
+    REASONING,
+    TEXT,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -58,7 +60,7 @@ ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
 _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
-_SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
+_SCANNED: Final = frozenset({TEXT, REASONING})
 _NEVER: Final = "\0\uffff\0"  # occurs in no text: nothing can begin a marker
 # A format for models of no known family.
 PLAIN: Final = Format(key="plain", description="reasoning tags alone", models=(), rules=())
@@ -85,7 +87,7 @@ class Splitter:
     ) -> None:
         self._blocks = blocks
         self._declared = declared
-        self._grammars = {BlockKind.TEXT: text, BlockKind.REASONING: reasoning}
+        self._grammars = {TEXT: text, REASONING: reasoning}
         self._implicit_open = implicit_open  # the answer's text begins inside reasoning
         self._limits = limits
         self._machine: Machine | None = None  # of the block that is being scanned
@@ -194,12 +196,12 @@ class Splitter:
         if (
             leads is not None
             and self._blocks.kind is self._kind
-            and machine.reasoning is (self._kind is BlockKind.REASONING)
+            and machine.reasoning is (self._kind is REASONING)
         ):
             self._pass(leads)
 
     def _pass(self, leads: str) -> None:
-        self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
+        self._passing = TextDelta if self._kind is TEXT else ReasoningDelta
         self._lead = leads[:1] or _NEVER
         self._other_lead = leads[1:2] or self._lead
         self._find_lead = _finder(leads[2:]) if len(leads) > 2 else None
@@ -226,8 +228,8 @@ class Splitter:
             case Opaque():
                 self._opaque(event)
             case Citation():
-                if self._machine is not None and self._blocks.kind is not BlockKind.TEXT:
-                    self._blocks.open(BlockKind.TEXT)
+                if self._machine is not None and self._blocks.kind is not TEXT:
+                    self._blocks.open(TEXT)
                 self._forward(event, event.index)
             case Finish():
                 self._end_machine(cut=event.reason in CUT_REASONS)
@@ -252,18 +254,18 @@ class Splitter:
         if table is None:
             blocks.end_block()
             blocks.begin_block(event)
-            if event.kind is BlockKind.REASONING:
+            if event.kind is REASONING:
                 self._implicit_open = False
         else:
-            thinking = event.kind is BlockKind.TEXT and self._implicit_open
+            thinking = event.kind is TEXT and self._implicit_open
             self._implicit_open = False
             blocks.start = event
-            blocks.channel = "content" if event.kind is BlockKind.TEXT else "reasoning"
+            blocks.channel = "content" if event.kind is TEXT else "reasoning"
             self._machine = self.make_machine(
                 table,
                 blocks,
                 self._declared,
-                reasoning=event.kind is BlockKind.REASONING,
+                reasoning=event.kind is REASONING,
                 thinking=thinking,
                 limits=self._limits,
             )
@@ -326,13 +328,13 @@ class Splitter:
 
     def _opaque(self, event: Opaque) -> None:
         blocks = self._blocks
-        if self._machine is not None and blocks.kind is not BlockKind.REASONING:
+        if self._machine is not None and blocks.kind is not REASONING:
             if event.kind is OpaqueKind.PLAIN:
                 return  # every block that was split off carries its own
             if self._machine.in_call:
                 blocks.problem("opaque_dropped")
                 return
-            blocks.open(BlockKind.REASONING)
+            blocks.open(REASONING)
         blocks.sealed = True
         self._forward(event, event.index)
 

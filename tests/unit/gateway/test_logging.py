@@ -20,6 +20,7 @@ RECORD = RequestRecord(
     key="team",
     route="route-2",
     upstream="openrouter",
+    upstream_dialect="chat",
     model="claude-opus-4",
     upstream_model="moonshotai/kimi-k2",
     native_format="kimi",
@@ -244,7 +245,9 @@ def test_no_field_lets_a_secret_out(field: str, secret: str, json: bool) -> None
 
     # People are shown the path, which names the dialect, losses with their details, and the family
     # that was found.
-    assert "[redacted]" in line or (field in ("dialect", "warnings", "native_format") and not json)
+    assert "[redacted]" in line or (
+        field in ("dialect", "upstream_dialect", "warnings", "native_format") and not json
+    )
     for hidden in (secret, secret[:50], "sk-live", "abcdefgh1234"):
         assert hidden not in line
         assert msgspec.json.encode(hidden).decode()[1:-1] not in line
