@@ -60,7 +60,7 @@ Examples:
 def command(
     dialect: str | None, *, every: bool, as_json: bool, list_rules: bool, file: BufferedReader
 ) -> None:
-    if file.name.endswith(SUFFIX) and dialect is None:
+    if dialect is None and str(getattr(file, "name", "")).endswith(SUFFIX):
         _check_recording(file, every=every, as_json=as_json)
         return
     if dialect is None:

@@ -32,10 +32,10 @@ COMMANDS: Final[dict[str, Entry]] = {
     "formats": Entry(
         "dragoman.cli.formats:command", "List the formats of tool calls written as text."
     ),
-    "inspect": Entry("dragoman.cli.inspect:command", "Look at recordings in a web page."),
     "import": Entry(
         "dragoman.cli.import_captures:command", "Make recordings of a HAR or mitmproxy file."
     ),
+    "inspect": Entry("dragoman.cli.inspect:command", "Look at recordings in a web page."),
     "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as MCP tools."),
     "models": Entry("dragoman.cli.models:command", "List the models that clients can request."),
     "parse": Entry("dragoman.cli.parse:command", "Extract tool calls that a model wrote as text."),
