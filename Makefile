@@ -70,7 +70,7 @@ bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
 fuzz: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_corpus.py --timeout 1200
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## download the npm SDKs, for one more test of the gateway

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -475,3 +476,38 @@ def test_an_exchange_that_still_streams_grows_at_its_end(page: Page, opened: Ope
     short.answer = long.answer
     expect(page.locator("#column-up .colh")).not_to_have_text(before)
     expect(row(page, "up", len(long.answer["upstream"]["rows"]))).to_be_in_viewport()
+
+
+# --- over real recordings --------------------------------------------------------------------------
+
+
+def exchange_with(url: str, problem: str) -> str:
+    """Return the id of a recorded exchange that has a problem and links."""
+    found = json.load(urlopen(f"{url}/inspector/api/exchanges?problem={problem}"))
+    return str(found["rows"][0]["id"])
+
+
+def test_a_recorded_call_leads_to_its_bytes(page: Page, story: Served) -> None:
+    exchange = exchange_with(story.url, "repaired")
+    page.goto(f"{story.url}/inspector/exchanges/{exchange}")
+    page.locator(".card .name").first.click()
+    assert all(page.locator(f"#column-{name} li.sel").count() for name in ("up", "ev", "client"))
+    expect(line(page).locator("b")).to_contain_text(", call 1")
+    markers = page.locator(".found button")
+    for number in range(markers.count()):
+        markers.nth(number).click()
+        expect(line(page)).to_contain_text("upstream bytes")
+        text = markers.nth(number).locator("code").inner_text()
+        covered = marked(page, "up")
+        assert covered
+        assert text.startswith(covered[:4])
+
+
+def test_a_recorded_exchange_replays_and_is_downloaded(page: Page, story: Served) -> None:
+    exchange = exchange_with(story.url, "repaired")
+    page.goto(f"{story.url}/inspector/exchanges/{exchange}")
+    page.get_by_role("button", name="Replay with today’s code").click()
+    expect(page.locator(".toast")).to_contain_text("Replayed: no difference")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download recording").click()
+    assert download.value.suggested_filename.endswith(".dragoman")

@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import httpx2
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Key, Secret, Server, Settings
+from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from tests.support.asking import get, post
 from tests.support.gateway import PATHS, Stand, settings_for, stand
 from tests.support.redis import PASSWORD, RedisServer, redis_server
@@ -31,7 +32,18 @@ def gateways(url: str, number: int = 2) -> Iterator[list[Stand]]:
     def make(simulator: str) -> Settings:
         keys = tuple(Key(key=Secret("env:K", f"sk-{name}"), name=name, **limits) for name, limits in KEYS.items())  # fmt: skip
         server = Server(port=0, keys=keys, state=Secret("env:STATE", url))
-        return structs.replace(settings_for(simulator), server=server)
+        plain = settings_for(simulator)
+        down = Upstream(base_url=f"{simulator}/v1", retries=0, failures=1, cooldown=60)
+        routes = (
+            Route(name="down", match=Match(model="down/*"), to=("down/*",)),
+            Route(name="both", match=Match(model="both"), to=("down/plain", "chat/plain")),
+        )
+        return structs.replace(
+            plain,
+            server=server,
+            upstreams={**plain.upstreams, "down": down},
+            routes=(*routes, *plain.routes),
+        )
 
     with ExitStack() as stack:
         yield [stack.enter_context(stand(make)) for _ in range(number)]
@@ -67,6 +79,11 @@ def ready(gateway: Stand) -> object:
     found = get(gateway, "/ready", headers={"authorization": "Bearer sk-free"})
     assert 200 == found.status_code
     return found.json()["state"]
+
+
+def upstreams(gateway: Stand) -> Any:
+    found = get(gateway, "/ready", headers={"authorization": "Bearer sk-free"}).json()
+    return found["upstreams"]
 
 
 # --- limits of keys -----------------------------------------------------------------------------------
@@ -112,6 +129,29 @@ def test_every_key_in_redis_has_our_prefix_and_expires(
         assert names
         assert all(name.startswith(b"dragoman:") for name in names)
         assert all(client.ttl(name) > 0 for name in names)
+
+
+# --- cool-downs ---------------------------------------------------------------------------------------
+
+
+def test_cool_down_is_known_to_the_other_gateway_within_a_second(two: list[Stand]) -> None:
+    failed = ask(two[0], "free", "down/plain+error:500")
+    begin = time.monotonic()
+    until(lambda: "resting" == upstreams(two[1])["down"]["state"])
+    seconds = time.monotonic() - begin
+    both = [ask(gateway, "free", "both") for gateway in two]
+
+    assert 500 <= failed.status_code
+    assert 1.0 > seconds
+    assert ["chat", "chat"] == [one.headers["x-dragoman-upstream"] for one in both]
+
+
+def test_upstream_that_is_well_again_is_known_too(two: list[Stand]) -> None:
+    ask(two[0], "free", "down/plain+error:500")
+    until(lambda: "resting" == upstreams(two[1])["down"]["state"])
+
+    assert 200 == ask(two[1], "free", "down/plain").status_code  # the only upstream of its route
+    until(lambda: "well" == upstreams(two[0])["down"]["state"])
 
 
 # --- Redis is away ------------------------------------------------------------------------------------

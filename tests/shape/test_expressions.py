@@ -27,7 +27,7 @@ BUILDERS = {
     "toolcalls/schema_types.py:text_without",
     "toolcalls/stage.py:_finder",
 }
-# Families of native calls build hundreds of expressions; `tests/unit/toolcalls/test_linear.py` feeds each
+# Families of native calls build hundreds of expressions; `tests/unit/toolcalls/test_machine_linear.py` feeds each
 # of them hostile texts made of its own markers.
 FAMILIES = "toolcalls/scanner.py"
 

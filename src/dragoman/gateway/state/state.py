@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -9,12 +11,15 @@ from dragoman.gateway.config.settings import Server
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.state.key_limits import Meter, SharedMeter
 from dragoman.gateway.state.redis_limits import ENTER, LEASE_SECONDS, LEAVE, PROLONG, RedisMeter
-from dragoman.gateway.state.redis_link import RedisLink
+from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
+from dragoman.gateway.state.redis_rests import READ, READ_SECONDS, REST, WELL, RedisRests
 from dragoman.gateway.state.worker_limits import WorkerLimits
 
 Status: TypeAlias = Literal["", "connected", "away"]
 
 PREFIX: Final = "dragoman:"  # of every key in Redis
+
+_SCRIPTS: Final = (ENTER, LEAVE, PROLONG, READ, REST, WELL)
 
 
 class State:
@@ -36,6 +41,15 @@ class State:
         """Return what counts the requests of a key on all machines."""
         return None
 
+    def rest(self, upstream: str, seconds: float) -> None:
+        """Let other gateways know that an upstream rests."""
+
+    def well(self, upstream: str) -> None:
+        """Let other gateways know that an upstream answers again."""
+
+    def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        """Call a function, again and again, with the seconds that upstreams rest according to any gateway."""
+
     async def close(self) -> None:
         if self._workers is not None:
             self._workers.close()
@@ -47,11 +61,12 @@ class RedisState(State):
     def __init__(self, url: str, folder: Path | None, logger: Logger) -> None:
         super().__init__(folder)
         self._logger = logger
-        self._link = RedisLink(url, (ENTER, LEAVE, PROLONG), self._on_change)
+        self._link = RedisLink(url, _SCRIPTS, self._on_change)
+        self._rests = RedisRests(self._link, PREFIX)
         self._gateway = os.urandom(8).hex()
         self._meters: dict[bytes, RedisMeter] = {}
         self._status: Status = ""
-        self._upkeep: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def status(self) -> Status:
@@ -64,7 +79,7 @@ class RedisState(State):
             ConfigError: the package is missing, or the address cannot be used.
         """
         await self._link.start()
-        self._upkeep = asyncio.create_task(self._keep_up())
+        self._tasks.append(asyncio.create_task(self._keep_up()))
 
     def shared_meter(self, digest: bytes) -> SharedMeter | None:
         meter = self._meters.get(digest)
@@ -74,11 +89,27 @@ class RedisState(State):
         return meter
 
     async def close(self) -> None:
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.wait([self._upkeep])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self._link.close()
         await super().close()
+
+    def rest(self, upstream: str, seconds: float) -> None:
+        self._rests.rest(upstream, seconds)
+
+    def well(self, upstream: str) -> None:
+        self._rests.well(upstream)
+
+    def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        self._tasks.append(asyncio.create_task(self._read_rests(on_rests)))
+
+    async def _read_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        while True:
+            with suppress(StateAwayError):
+                on_rests(await self._rests.read())
+            await asyncio.sleep(READ_SECONDS)
 
     async def _keep_up(self) -> None:
         """Prolong what this gateway holds."""

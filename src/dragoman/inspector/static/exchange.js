@@ -132,10 +132,9 @@ class ExchangeView {
     const { received, sent, diff } = this.exchange.request;
     const last = sent.at(-1);
     setText(this.requestHint, last ? `as received, and as sent to ${last.upstream}` : "as received");
-    if (kind === "received") replace(this.requestBox, h("pre", { class: "whole" }, received.text));
+    if (kind === "received" || (kind === "diff" && !last)) replace(this.requestBox, h("pre", { class: "whole" }, received.text));
     else if (kind === "sent") replace(this.requestBox, sent.length ? sent.map((each) => [sent.length > 1 ? h("p", { class: "none" }, `Attempt ${each.attempt}, ${each.upstream}`) : null, h("pre", { class: "whole" }, each.text)]) : h("p", { class: "none" }, "No request was sent."));
-    else if (last) replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));
-    else replace(this.requestBox, h("p", { class: "none" }, "No request was sent."));
+    else replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));
   }
 
   // ---- selection
@@ -344,7 +343,7 @@ function problems(map) {
   const stops = [];
   for (const [index, block] of map.blocks.entries()) {
     const call = block.call === null ? null : calls[block.call];
-    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev[0], { kind: "block", block: index }]);
+    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev?.[0] ?? 0, { kind: "block", block: index }]);
   }
   for (const [row, { level }] of meaning.rows.entries()) {
     if ((level === "warn" || level === "error") && map.blockOf("ev", row) === null) stops.push([row, { kind: "row", column: "ev", row }]);
