@@ -507,7 +507,7 @@ class UpstreamCall:
         stream = self._stream
         stream.translator = translator
         pipe = Pipe(reply, translator, stream, self._runtime.heavy, self._recording)
-        out = await pipe.begin()
+        await pipe.begin()
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         stream.note_first_content()
@@ -515,8 +515,8 @@ class UpstreamCall:
         self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
-        out = await pipe.run(out, partial(self._note_ids, translator) if self._notes_ids else None)
-        await self._finish(translator, out)
+        last = await pipe.run(partial(self._note_ids, translator) if self._notes_ids else None)
+        await self._finish(translator, last)
         await reply.settle()
         return True
 
