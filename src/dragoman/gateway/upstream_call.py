@@ -641,6 +641,8 @@ class FaultRedaction:
     to that call or to the client's stream: the stream refers to it by its translator.
     """
 
+    __slots__ = ("_begun", "_context", "_hop", "_route")
+
     def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
         self._context = context
         self._route = route
