@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,6 +37,9 @@ test: $(DEV)  ## run all tests
 CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profiles) $(wildcard tests/unit/test_*.py)
 test-core: $(DEV)  ## run the tests of the pure core alone, without sockets
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto $(CORE_TESTS)
+
+test-browser: $(DEV)  ## run the tests of the inspector's page in Chromium (installs Debian's where it may)
+	$(BIN)/python -m tools.browser
 
 # Each line has to run only once, hence the quick profile.  A tracer makes everything slower, so tests that
 # measure time may fail here; `make test` is their judge, and the report appears all the same.
@@ -67,7 +70,7 @@ bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
 fuzz: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_corpus.py --timeout 1200
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## download the npm SDKs, for one more test of the gateway
@@ -107,7 +110,7 @@ test-pythons: $(DEV)  ## run the tests of core and gateway with every Python fro
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
-	$(LOCK) --extra mcp --extra import -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --extra mcp --extra import --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 
 clean:  ## remove what the targets created

@@ -1,4 +1,4 @@
-"""`dragoman parse` and `dragoman formats`, as a user runs them."""
+"""`dragoman parse` and `dragoman formats`."""
 
 import json
 import subprocess
@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.toolcalls.format_names import ALIASES
 from dragoman.toolcalls.formats import FORMATS
+from tests.support.commands import run
 
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
 KIMI = (
@@ -19,18 +20,10 @@ KIMI = (
 )
 
 
-def run(*arguments: str, data: bytes | str = b"") -> subprocess.CompletedProcess[bytes]:
-    if isinstance(data, str):
-        data = data.encode()
-    return subprocess.run(
-        [*DRAGOMAN, *arguments], input=data, capture_output=True, check=False, timeout=60
-    )
-
-
 def parsed(*arguments: str, data: bytes | str) -> dict[str, Any]:
     result = run("parse", *arguments, data=data)
-    assert 0 == result.returncode
-    return msgspec.json.decode(result.stdout)
+    assert 0 == result.code
+    return msgspec.json.decode(result.out)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +72,8 @@ def test_jsonl_gives_a_line_for_a_line() -> None:
 
     result = run("parse", "--jsonl", data=data)
 
-    found = [msgspec.json.decode(line) for line in result.stdout.splitlines()]
-    assert 0 == result.returncode
+    found = [msgspec.json.decode(line) for line in result.out.splitlines()]
+    assert 0 == result.code
     assert ["a", 2, None, "d", "e"] == [one["id"] for one in found]
     assert ["lookup", "lookup"] == [one["tool_calls"][0]["name"] for one in found[:2]]
     assert ("", "Checking.") == (found[1]["content"], found[1]["reasoning"])
@@ -92,10 +85,10 @@ def test_jsonl_gives_a_line_for_a_line() -> None:
 def test_a_bad_line_is_named_and_the_others_are_parsed() -> None:
     result = run("parse", "--jsonl", data=b'{"id":1,"text":"x"}\nnonsense\n{"id":3,"text":"y"}\n')
 
-    assert 1 == result.returncode
-    assert [1, 3] == [msgspec.json.decode(line)["id"] for line in result.stdout.splitlines()]
-    assert b"line 2" in result.stderr
-    assert b"Traceback" not in result.stderr
+    assert 1 == result.code
+    assert [1, 3] == [msgspec.json.decode(line)["id"] for line in result.out.splitlines()]
+    assert b"line 2" in result.err
+    assert b"Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -132,9 +125,9 @@ def lines(data: bytes, *arguments: str) -> tuple[int, list[Any], bytes]:
     """Return the exit code, what was printed for each line, and what was said of others."""
     result = run("parse", "--jsonl", *arguments, data=data)
     return (
-        result.returncode,
-        [json.loads(line) for line in result.stdout.splitlines()],
-        result.stderr,
+        result.code,
+        [json.loads(line) for line in result.out.splitlines()],
+        result.err,
     )
 
 
@@ -271,13 +264,13 @@ def test_a_cut_call_is_among_the_problems() -> None:
 def test_an_unknown_family_is_a_users_mistake() -> None:
     result = run("parse", "--format", "klingon")
 
-    assert 2 == result.returncode
-    assert b"no tool-call format `klingon`" in result.stderr
+    assert 2 == result.code
+    assert b"no tool-call format `klingon`" in result.err
 
 
 def test_formats_lists_every_family() -> None:
-    shown = run("formats").stdout.decode()
-    rows = [msgspec.json.decode(line) for line in run("formats", "--json").stdout.splitlines()]
+    shown = run("formats").out.decode()
+    rows = [msgspec.json.decode(line) for line in run("formats", "--json").out.splitlines()]
 
     assert list(FORMATS) == [row["key"] for row in rows]
     for row in rows:
@@ -287,8 +280,8 @@ def test_formats_lists_every_family() -> None:
 
 
 def test_formats_shows_the_other_names_of_a_family() -> None:
-    shown = run("formats").stdout.decode()
-    rows = [msgspec.json.decode(line) for line in run("formats", "--json").stdout.splitlines()]
+    shown = run("formats").out.decode()
+    rows = [msgspec.json.decode(line) for line in run("formats", "--json").out.splitlines()]
 
     assert ALIASES == {alias: row["key"] for row in rows for alias in row["aliases"]}
     for alias in ALIASES:

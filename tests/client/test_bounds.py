@@ -19,7 +19,7 @@ from tests.support.peers import CHAT, body, http, nothing_left, peer, sse
 
 JSON = "application/json"
 TOOLS = [Tool(name="f", description="does")]
-# Bounds on what a gateway's clients send: `tests/unit/test_request_limits.py`.
+# Bounds on what a gateway's clients send: `tests/unit/test_limits_of_requests.py`.
 OF_REQUESTS = {"max_messages", "max_parts", "max_tools", "max_name_chars", "max_id_chars"}
 # Bounds that are no error of theirs to pass: what is beyond them is not recognised, or not made.
 QUIET = {"resend_window_bytes", "max_envelope_bytes"}

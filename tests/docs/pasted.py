@@ -95,6 +95,7 @@ class Stage:
         self._gateway = gateway
         programs = folder / "programs"
         programs.mkdir()
+        (folder / "recordings").mkdir()
         for name in AGENTS:
             (programs / name).write_text('#!/bin/sh\necho "started ${0##*/}"\n')
             (programs / name).chmod(0o755)

@@ -143,11 +143,12 @@ def test_clients_header_of_any_value_breaks_nothing(
     before = len(gateway.log.getvalue())
     body = json.dumps(question(dialect, f"{dialect}/plain", stream=False)).encode()
     own = json.dumps(question(dialect, f"own/{dialect}", stream=False)).encode()
-    for value in VALUES:
-        for asked in (body, own):
-            status, data = send(gateway, PATHS[dialect], asked, b"%b: %b" % (name.encode(), value))
+    first = DIALECTS.index(dialect)
+    for number, value in enumerate(VALUES, first):  # the next dialect sends it to the other route
+        asked = own if number % 2 else body
+        status, data = send(gateway, PATHS[dialect], asked, b"%b: %b" % (name.encode(), value))
 
-            assert 200 <= status < 500, (value, data)
+        assert 200 <= status < 500, (value, data)
     assert "gateway failed" not in gateway.log.getvalue()[before:]
 
 

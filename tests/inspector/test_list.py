@@ -73,6 +73,7 @@ def test_rows_are_the_newest_first_and_name_what_happened(shown: Stand) -> None:
         ("since=1h", 4),
         ("until=1h", 0),
         ("since=17", 4),
+        ("since=1700000000&until=99999999999", 4),
     ],
 )
 def test_filters(shown: Stand, query: str, found: int) -> None:

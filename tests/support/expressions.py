@@ -19,7 +19,7 @@ from re import _parser as parser
 from typing import Any, NamedTuple
 
 SOURCE = Path(__file__).parents[2] / "src" / "dragoman"
-REPEATS = 20_000  # of one unit in a hostile text
+REPEATS = 12_000  # of one unit in a hostile text
 _SHORT = 128  # characters of a match that are too few to matter
 _MOST_CHARS = 200_000  # of a hostile text whose unit is long
 # A unit of one character per class member would be endless; these stand for all of them.

@@ -54,7 +54,7 @@ class Gap(NamedTuple):
 def probing(url: str, process: int = 0) -> Iterator[Probe]:
     """Ask the gateway at `url`, of that process id, for its health as long as the block runs."""
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__)), url, str(process)],
+        [sys.executable, "-S", str(Path(__file__)), url, str(process)],  # it needs no packages
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

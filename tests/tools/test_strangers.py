@@ -1,5 +1,6 @@
 """Tests of other projects' programs: what failed is run once more, and that is reported."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,11 +30,18 @@ def test_what_failed_is_run_once_more(
     tmp_path: Path, failures: int, code: int, again: bool, said: bool
 ) -> None:
     (tmp_path / "test_it.py").write_text(TEST, "utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\n"
+    )  # so that this project's settings do not apply
     (tmp_path / "count").write_text(str(failures), "utf-8")
     options = ["-o", f"cache_dir={tmp_path / 'cache'}", "--rootdir", str(tmp_path)]
     ran = subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path / "test_it.py"), *options],
         cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },  # most of its time, and not needed
         capture_output=True,
         text=True,
         check=False,

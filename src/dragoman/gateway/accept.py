@@ -117,12 +117,12 @@ async def admit(context: RequestContext, client: ClientRequest) -> RouteChoice |
     if isinstance(choice, Fault):
         return choice
     fault = await _refuse_ids(context, client, choice)
-    return fault or _enter(context, outcome.estimate) or choice
+    return fault or await _enter(context, outcome.estimate) or choice
 
 
-def admit_without_model(context: RequestContext) -> Fault | None:
+async def admit_without_model(context: RequestContext) -> Fault | None:
     """Admit a request that names no model and generates nothing, or return its refusal."""
-    return _enter(context, 0)
+    return await _enter(context, 0)
 
 
 async def may_name(context: RequestContext, vendor_id: str) -> bool:
@@ -150,10 +150,15 @@ async def _refuse_ids(
     return None
 
 
-def _enter(context: RequestContext, tokens: int) -> Fault | None:
-    if context.holder is None:
+async def _enter(context: RequestContext, tokens: int) -> Fault | None:
+    holder = context.holder
+    if holder is None:
         return None
-    entered = context.holder.enter(asyncio.get_running_loop().time(), tokens)
+    now = asyncio.get_running_loop().time()
+    if holder.shared_meter is None:
+        entered = holder.enter(now, tokens)
+    else:
+        entered = await holder.enter_shared(now, tokens)
     if isinstance(entered, Fault):
         return entered
     context.outcome.admission = entered

@@ -253,6 +253,8 @@ class Gateway:
         facts: dict[str, object] = {"status": status, "name": "dragoman", "version": __version__}
         if http.path == "/ready" and isinstance(self.plan.keyring.identify(http.headers), Holder):
             facts["upstreams"] = self.runtime.states(self.plan.settings.upstreams)
+            if self.runtime.state.status:
+                facts["state"] = self.runtime.state.status
         return web.json_response(facts, status=200 if good else 503, headers=OWN_NAME)
 
     def _metrics(self, http: web.BaseRequest) -> web.Response:

@@ -96,7 +96,7 @@ async def count_tokens(context: RequestContext) -> web.Response:
 
 async def models(context: RequestContext) -> web.Response:
     """List the models that clients may ask for, or describe one."""
-    fault = admit_without_model(context)
+    fault = await admit_without_model(context)
     if fault is not None:
         return refused(context, fault)
     found = await context.runtime.catalogue.models(context.plan)
@@ -146,7 +146,7 @@ async def _kept(
 ) -> web.StreamResponse:
     """Answer from the gateway's store, else from an upstream that stores responses."""
     _id_in(context)  # one that is too long is refused before anything is asked
-    fault = admit_without_model(context)
+    fault = await admit_without_model(context)
     if fault is not None:
         return refused(context, fault)
     store = context.runtime.store

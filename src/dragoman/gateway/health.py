@@ -69,6 +69,17 @@ class Health:
         self._probe_until = -math.inf
         return "well"
 
+    def learn_rest(self, until: float, now: float) -> Change:
+        """Note that another gateway lets it rest."""
+        if self._failures <= 0 or self._cooldown <= 0:
+            return ""
+        asleep = self._is_asleep(now)
+        self._in_a_row = max(
+            self._in_a_row, self._failures
+        )  # a probe that fails begins another rest
+        self._rest_until = until if self._rest_until is None else max(until, self._rest_until)
+        return "" if asleep else "resting"
+
     def abandoned(self) -> None:
         """Note that a request ended before anything could be learned from it: its client left."""
         self._probe_until = -math.inf

@@ -69,6 +69,11 @@ class Inspection:
             news=self._news,
         )
 
+    def reconfigure(self, record: Record) -> None:
+        """Show the folder of other settings from now on."""
+        self._record = record
+        self.inspector.index.look_at(Path(record.dir) if record.dir else None)
+
     def ended(self, context: RequestContext, record: RequestRecord) -> None:
         """Keep an exchange that has ended, until someone looks."""
         if not context.outcome.is_exchange:

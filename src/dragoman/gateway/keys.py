@@ -4,10 +4,12 @@ import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Self
+from functools import partial
+from typing import Final, Protocol, Self
 
 from dragoman.gateway.config.settings import Key
-from dragoman.gateway.state.key_limits import Meter, Refusal
+from dragoman.gateway.state.key_limits import Meter, Refusal, SharedMeter
+from dragoman.gateway.state.redis_link import StateAwayError
 from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
@@ -16,14 +18,27 @@ _LISTED_MODELS: Final = 20  # as many globs as fit into a readable error
 _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
 
 
+class Counters(Protocol):
+    """What counts the requests of keys; see `State`."""
+
+    def meter(self, digest: bytes) -> Meter: ...
+    def shared_meter(self, digest: bytes) -> SharedMeter | None: ...
+
+
 class Admission:
-    """One request under way.  It must `leave` in the end; leaving twice is harmless."""
+    """One request under way.  It must `leave` in the end; leaving twice is harmless.
 
-    __slots__ = ("_estimate", "_left", "_meter")
+    `on_leave` is called with the number of tokens by which the estimate was too low.
+    """
 
-    def __init__(self, meter: Meter, estimate: int) -> None:
+    __slots__ = ("_estimate", "_left", "_meter", "_on_leave")
+
+    def __init__(
+        self, meter: Meter, estimate: int, on_leave: Callable[[int], None] | None = None
+    ) -> None:
         self._meter = meter
         self._estimate = estimate
+        self._on_leave = on_leave
         self._left = False
 
     def leave(self, tokens_used: int | None = None) -> None:
@@ -31,18 +46,22 @@ class Admission:
         if self._left:
             return
         self._left = True
-        self._meter.leave(0 if tokens_used is None else tokens_used - self._estimate)
+        more = 0 if tokens_used is None else tokens_used - self._estimate
+        self._meter.leave(more)
+        if self._on_leave is not None:
+            self._on_leave(more)
 
 
 class Holder:
     """A client that showed a key, or one that was not asked for it."""
 
-    __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner")
+    __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner", "shared_meter")
 
-    def __init__(self, name: str, key: Key | None, meter: Meter | None = None) -> None:
+    def __init__(self, name: str, key: Key | None) -> None:
         self.name: str = name  # for logs
         self.owner: str = _owner(key)
-        self.meter: Meter = meter or Meter()
+        self.meter: Meter = Meter()
+        self.shared_meter: SharedMeter | None = None
         self._key = key
         self._vendor_ids = () if key is None else tuple(Glob(text) for text in key.vendor_ids)
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)
@@ -93,6 +112,24 @@ class Holder:
             return Admission(self.meter, estimate)
         return _limited(self._key, refusal)
 
+    async def enter_shared(self, now: float, estimate: int) -> Admission | Fault:
+        """Do the same at the server that counts for several machines; while it is away, count here."""
+        shared, key = self.shared_meter, self._key
+        if shared is None or key is None:
+            return self.enter(now, estimate)
+        try:
+            ticket = await shared.enter(key, estimate)
+        except StateAwayError:
+            refusal = self.meter.enter(key, now, estimate)
+            if refusal is not None:
+                return _limited(key, refusal)
+            ticket = shared.owe(estimate)
+        else:
+            if isinstance(ticket, Refusal):
+                return _limited(key, ticket)
+            self.meter.count(key, now, estimate)
+        return Admission(self.meter, estimate, partial(shared.leave, ticket))
+
 
 def _limited(key: Key | None, refusal: Refusal) -> Fault:
     limit = refusal.limit
@@ -109,16 +146,21 @@ def _limited(key: Key | None, refusal: Refusal) -> Fault:
 class Keyring:
     """All keys that open this gateway.  Without any, everybody is the same anonymous client.
 
-    `meter` returns what counts the requests of a key, by a digest of the key; the default counts in this process.
+    `state` counts the requests of keys with limits, by a digest of the key; without it, this process does.
     """
 
-    def __init__(self, keys: Sequence[Key], meter: Callable[[bytes], Meter] | None = None) -> None:
+    def __init__(self, keys: Sequence[Key], state: Counters | None = None) -> None:
         self._holders: dict[bytes, Holder] = {}
         for number, key in enumerate(keys, start=1):
             # An empty key must never be what a client without one has.
             if key.key.value:
-                counts = None if meter is None or not _limits(key) else meter(_counted_as(key))
-                holder = Holder(key.name or f"key-{number}", key, counts)
+                holder = Holder(key.name or f"key-{number}", key)
+                if state is not None and _limits(key):
+                    digest = _counted_as(key)
+                    holder.meter, holder.shared_meter = (
+                        state.meter(digest),
+                        state.shared_meter(digest),
+                    )
                 self._holders.setdefault(_digest(key.key.value), holder)
         self._anonymous = None if keys else Holder(ANONYMOUS, None)
 

@@ -66,6 +66,7 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "open_streams": ("Requests that an upstream is being asked for.", ()),
     "request_body_bytes": ("Bytes of request bodies in memory.", ()),
     "upstream_resting": ("1 while an upstream gets no requests.", ("upstream",)),
+    "state_connected": ("1 while the server of shared state responds.", ()),
     "workers": ("Processes that serve.", ()),
 }
 BOUNDS: Final[dict[str, tuple[float, ...]]] = {

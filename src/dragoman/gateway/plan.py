@@ -6,6 +6,7 @@ A request keeps the plan it began with.
 import ssl
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Raw
@@ -157,6 +158,8 @@ def secrets_of(settings: Settings) -> Secrets:
     found = [key.key for key in settings.server.keys]
     if settings.server.seal_key is not None:
         found.append(settings.server.seal_key)
+    if settings.server.state is not None:
+        found.append(settings.server.state)
     headers = [up.headers for up in settings.upstreams.values()]
     headers += [route.headers for route in settings.routes]
     found += [value for one in headers for value in one.values() if isinstance(value, Secret)]
@@ -169,7 +172,14 @@ def secrets_of(settings: Settings) -> Secrets:
     return (
         *(secret.value for secret in found if secret.value),
         *(text for proxy in proxies if proxy is not None for text in proxy.secrets),
+        *_passwords(settings.server.state),
     )
+
+
+def _passwords(address: Secret | None) -> tuple[str, ...]:
+    """Return the password in an address, as it is written there and as it is sent."""
+    written = "" if address is None else urlsplit(address.value).password or ""
+    return tuple({written, unquote(written)} - {""})
 
 
 def proxy_of(upstream: Upstream, name: str) -> Proxy | None:

@@ -1,7 +1,7 @@
 """What lives as long as the gateway does, whatever the settings become."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from dragoman.gateway.capacity import InflightBytes
@@ -16,6 +16,7 @@ from dragoman.gateway.recording import Recorder
 from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.state.state import State
 from dragoman.gateway.token_counting import Calibration
 from dragoman.gateway.vendor_ids import GivenIds
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -23,6 +24,7 @@ from dragoman.transport import Connector
 from dragoman.turn.events import Fault
 
 TICK_SECONDS: Final = 0.2  # between two looks at all open streams
+_EARLY_SECONDS: Final = 1.0  # a rest that ends so much before its time was ended by a gateway
 _NOTE_SECONDS: Final = 1.0  # an answer does not wait longer for the store
 
 
@@ -74,6 +76,7 @@ class Runtime:
         logger: Logger,
         store: ResponsesStore | None,
         memory: ReasoningMemory,
+        state: State,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.connector: Connector = Connector(limits)
@@ -84,6 +87,7 @@ class Runtime:
         self.logger = logger
         self.store = store
         self.memory = memory
+        self.state = state
         self.inflight: InflightBytes = InflightBytes()
         self.open_requests: int = 0
         self.reasoning_hosts: ReasoningHosts = ReasoningHosts()
@@ -91,6 +95,8 @@ class Runtime:
         self.recorder: Recorder = Recorder(logger)
         self.metrics: Metrics = Metrics(self._gauges)
         self._health: dict[str, Health] = {}
+        self._rests: Mapping[str, float] = {}  # when rests that any gateway knows end
+        state.watch_rests(self._learn_rests)
 
     def health(self, hop: Hop) -> Health:
         """Return how an upstream fares."""
@@ -98,7 +104,29 @@ class Runtime:
         if found is None:
             found = Health(hop.upstream.failures, hop.upstream.cooldown)
             self._health[hop.upstream_name] = found
+            if (until := self._rests.get(hop.upstream_name)) is not None:
+                found.learn_rest(until, asyncio.get_running_loop().time())
         return found
+
+    def _learn_rests(self, rests: Mapping[str, float]) -> None:
+        """Take in which upstreams rest according to other gateways, and which of them answer again."""
+        now = asyncio.get_running_loop().time()
+        known, self._rests = self._rests, {name: now + left for name, left in rests.items()}
+        for name, until in self._rests.items():
+            if name in self._health and self._health[name].learn_rest(until, now):
+                self.logger.notice(
+                    "upstream resting",
+                    level="warning",
+                    upstream=name,
+                    seconds=round(until - now, 1),
+                    reason="another gateway reports it",
+                )
+        for name, until in known.items():
+            # A rest that is over by time ends as always: with one probe.
+            ended = name not in rests and until - now > _EARLY_SECONDS
+            if ended and name in self._health and self._health[name].succeeded():
+                reason = "another gateway reports it"
+                self.logger.notice("upstream well", upstream=name, reason=reason)
 
     def states(self, upstreams: Iterable[str]) -> dict[str, dict[str, str | float]]:
         """Return the state of each upstream in this process, and for how many seconds one gets no requests."""
@@ -106,23 +134,31 @@ class Runtime:
         states: dict[str, dict[str, str | float]] = {}
         for name in upstreams:
             health = self._health.get(name)
-            states[name] = {"state": "well" if health is None else health.state(now)}
-            if health is not None and (seconds := health.resting(now)):
+            if health is None:  # not asked yet by this gateway
+                seconds = max(0.0, self._rests.get(name, now) - now)
+                states[name] = {"state": "resting" if seconds else "well"}
+            else:
+                seconds = health.resting(now)
+                states[name] = {"state": health.state(now)}
+            if seconds:
                 states[name]["seconds"] = round(seconds, 1)
         return states
 
     def _gauges(self) -> dict[Series, float]:
         """Return what the metrics show of this moment."""
         now = asyncio.get_running_loop().time()
-        resting: dict[Series, float] = {
+        figures: dict[Series, float] = {
             ("upstream_resting", name): float(health.resting(now) > 0)
             for name, health in self._health.items()
         }
+        status = self.state.status
+        if status:
+            figures["state_connected",] = float(status == "connected")
         return {
             ("open_streams",): len(self.deadlines.streams),
             ("open_requests",): self.open_requests,
             ("request_body_bytes",): self.inflight.total,
-            **resting,
+            **figures,
         }
 
     def forget(self) -> None:

@@ -29,7 +29,7 @@ from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.state.worker_limits import WorkerLimits
+from dragoman.gateway.state.state import open_state
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
@@ -69,7 +69,6 @@ class Running:
         self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
         self._socket = bound
         self._shared = shared
-        self._limits: WorkerLimits | None = None
         self._stack = AsyncExitStack()
         self.port: int = 0
         self.gateway: Gateway
@@ -77,17 +76,18 @@ class Running:
     async def __aenter__(self) -> Self:
         settings = self._settings
         async with AsyncExitStack() as stack:
-            if self._shared is not None:
-                self._limits = WorkerLimits(self._shared)
-                stack.callback(self._limits.close)
-            keyring = self._keyring(settings)
+            state = await open_state(settings.server, self._shared, self._logger)
+            stack.push_async_callback(state.close)
+            keyring = Keyring(settings.server.keys, state)
             plan = self._plan(settings, keyring)
             store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
             )
             limits = settings.server.limits
-            runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
+            runtime = Runtime(
+                logger=self._logger, store=store, memory=memory, state=state, limits=limits
+            )
             stack.push_async_callback(runtime.close)
             if self._shared is not None:
                 runtime.metrics.share(self._shared)
@@ -135,13 +135,13 @@ class Running:
     def reload(self, settings: Settings) -> None:
         """Use other settings for the requests that come from now on.
 
-        Address, number of processes and store stay as they are until a restart.
+        Address, number of processes, store and state stay as they are until a restart.
 
         Raises:
             ConfigError: the settings cannot be used; the old ones stay.
         """
         gateway = self.gateway
-        keyring = self._keyring(settings)
+        keyring = Keyring(settings.server.keys, gateway.runtime.state)
         keyring.adopt(gateway.plan.keyring)
         plan = self._plan(settings, keyring)
         plan.warm()
@@ -153,6 +153,8 @@ class Running:
         self._secrets = secrets_of(settings)
         gateway.runtime.logger.secrets = self._secrets
         gateway.runtime.recorder.reconfigure(settings.record, self._secrets)
+        if gateway.inspection is not None:
+            gateway.inspection.reconfigure(settings.record)
         self._settings = settings
 
     async def stop(self) -> bool:
@@ -165,9 +167,6 @@ class Running:
             except TimeoutError:
                 pass
         return not late
-
-    def _keyring(self, settings: Settings) -> Keyring:
-        return Keyring(settings.server.keys, None if self._limits is None else self._limits.meter)
 
     def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
         return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)

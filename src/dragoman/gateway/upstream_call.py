@@ -191,11 +191,16 @@ class UpstreamCall:
         if isinstance(failed, Fault):
             self._runtime.metrics.count("upstream_errors", self._hop.upstream_name, failed.kind)
         if answer is EMPTY_RESPONSE or not isinstance(failed, Fault):
-            self._log_health(health.succeeded())
+            change = health.succeeded()
+            if change:
+                self._runtime.state.well(self._hop.upstream_name)
+            self._log_health(change)
         elif counts_for_cooldown(failed):
             now = asyncio.get_running_loop().time()
             change = health.failed(now, failed.retry_after)
             seconds = round(health.resting(now), 1)
+            if seconds:
+                self._runtime.state.rest(self._hop.upstream_name, seconds)
             self._log_health(change, reason=failed.message, seconds=seconds or None)
         else:
             health.abandoned()  # the request was wrong: that shows nothing about the upstream

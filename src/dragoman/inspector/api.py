@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from dragoman._version import __version__
 from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
+from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
 from dragoman.inspector.conversations import Conversations
 from dragoman.inspector.exchange import view
@@ -167,6 +168,8 @@ class Inspector:
                 return await self._download(http, viewer, exchange)
             case ["exchanges", exchange, "replay"]:
                 return await self._replay(http, viewer, exchange)
+            case ["playground"]:
+                return await self._playground(http)
             case ["live"]:
                 return await self._listen(http, viewer)
         raise ApiError(404, "not_found", "there is nothing here")
@@ -339,6 +342,16 @@ class Inspector:
                 lambda: msgspec.json.encode(replay_view(self._load(found).recording, wanted.split))
             )
         )
+
+    async def _playground(self, http: web.BaseRequest) -> web.Response:
+        """Parse a pasted text or stream; nothing of it is stored."""
+        question = await _body(http, playground.Question)
+        try:
+            return _json(
+                await self._in_thread(lambda: msgspec.json.encode(playground.parse(question)))
+            )
+        except playground.PlaygroundError as error:
+            raise ApiError(422, "cannot_parse", str(error)) from error
 
     # --- conversations ---------------------------------------------------------------------------
 

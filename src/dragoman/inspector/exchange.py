@@ -102,7 +102,7 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> dict[str, 
         "cut_at": loaded.cut_at,
         "version": opening.version,
         "program": opening.program,
-        "masked": getattr(opening, "masked", False),
+        "masked": opening.masked,
     }
     attempt = answering(recording)
     request = _request(recording)
@@ -119,7 +119,7 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> dict[str, 
     blocks = _blocks(columns, calls)
     for call in calls:
         _add_times(call, blocks, columns)
-    meaning, moved = _meaning(columns)
+    meaning, moved, marked = _meaning(columns)
     upstream_times = rows_of.upstream_arrivals(attempt) if attempt else Arrivals([])
     client_times = rows_of.client_arrivals(recording)
     return shown | {
@@ -143,7 +143,10 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> dict[str, 
             opening.dialect,
             sum(len(one.data.data) for one in recording.written),
         ),
-        "links": _shown_links(columns.linked.links, moved),
+        "links": [
+            *_shown_links(columns.linked.links, moved),
+            *_shown_links(list(_marker_links(columns, marked)), range(len(meaning))),
+        ],
         "blocks": [_moved(one, moved) for one in blocks],
         "calls": calls,
         "warnings": find_warnings(
@@ -237,7 +240,6 @@ def _translated(
     source, target = dialect(how.source), dialect(how.target)
     data = b"".join(attempt.pieces())
     columns = _Columns(events=events_of(attempt))
-    columns.positions = native_positions(recording, attempt)
     columns.upstream, _ = _side(
         data,
         make_exchange(source=source, **options),
@@ -265,7 +267,12 @@ def _translated(
             client=columns.client,
             data=data,
         )
+        if (
+            columns.linked.findings
+        ):  # else there is nothing to find, and looking takes as long as all the rest
+            columns.positions = native_positions(recording, attempt)
     else:
+        columns.positions = native_positions(recording, attempt)
         columns.linked = _body_links(columns)
     _mark(columns, data)
     return columns
@@ -466,31 +473,57 @@ def _upstream_dialect(attempt: AttemptRecord, summary: Summary) -> str:
 # --- meaning -------------------------------------------------------------------------------------
 
 
-def _meaning(columns: _Columns) -> tuple[list[MeaningRow], list[int]]:
-    """Return the middle column, with a row for each marker; and the new number of each event."""
+def _meaning(columns: _Columns) -> tuple[list[MeaningRow], list[int], list[int]]:
+    """Return the middle column, with a row for each marker; and the new numbers of the events and of the markers."""
     ends = [row.end for row in columns.upstream]
     of_event = {event: link.up[-1] for link in columns.linked.links if link.up for event in link.ev}
-    markers = list(columns.positions.markers) if columns.linked.links else []
+    markers = columns.positions.markers if columns.linked.links else ()
     rows: list[MeaningRow] = []
     moved: list[int] = []
-    at = 0
+    marked: list[int] = []
+    calls: set[int] = set()  # their blocks
+
+    def add_marker() -> None:
+        text = markers[len(marked)].text
+        marked.append(len(rows))
+        rows.append(MeaningRow("marker", text[: rows_of.TEXT_CHARS]))
+
     for number, event in enumerate(columns.events):
         row = of_event.get(number)
         opens = isinstance(event, BlockStart | BlockEnd)
-        while row is not None and at < len(markers):
-            last = bisect_left(ends, markers[at].end)
+        while row is not None and len(marked) < len(markers):
+            last = bisect_left(ends, markers[len(marked)].end)
             if last < row or (last == row and opens):
-                rows.append(MeaningRow("marker", markers[at].text[: rows_of.TEXT_CHARS]))
-                at += 1
+                add_marker()
             else:
                 break
+        if isinstance(event, BlockStart) and event.kind in CALL_KINDS:
+            calls.add(event.index)
         moved.append(len(rows))
-        rows.append(_meant(event))
-    rows += [MeaningRow("marker", one.text[: rows_of.TEXT_CHARS]) for one in markers[at:]]
-    return rows, moved
+        rows.append(meaning_row(event))
+        if isinstance(event, BlockEnd) and event.index in calls:
+            rows[-1].kind = "call end"
+    while len(marked) < len(markers):
+        add_marker()
+    return rows, moved, marked
 
 
-def _meant(event: Event) -> MeaningRow:
+def _marker_links(columns: _Columns, marked: Sequence[int]) -> Iterator[Link]:
+    """Yield a link for each marker: its bytes, and its row in the middle column."""
+    ends = [row.end for row in columns.upstream]
+    native = [one for one in columns.linked.findings if one.problem is None]
+    blocks = {
+        id(marker): finding.block
+        for number, finding in enumerate(native)
+        for marker in markers_of(number, len(native), columns.positions.markers)
+    }
+    for number, marker in zip(marked, columns.positions.markers, strict=False):
+        first, last = bisect_right(ends, marker.start), bisect_left(ends, marker.end)
+        yield Link(blocks.get(id(marker)), list(range(first, last + 1)), [number], [])
+
+
+def meaning_row(event: Event) -> MeaningRow:
+    """Return how an event is shown in the middle column."""
     match event:
         case Start():
             return MeaningRow("start", event.model)

@@ -29,7 +29,7 @@ _LAST_BYTES: Final = (8 * 1024, 1024 * 1024)  # looked at for the last line
 _FRESH_SECONDS: Final = 1.0  # for which the folder is not looked at again
 _ALIVE_SECONDS: Final = 120.0  # after the last byte of a recording without an end
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
-_SPAN: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
+_SPAN: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)([smhd]?)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _POINTS: Final = 40
 _WINDOW_SECONDS: Final = 1800.0
@@ -185,6 +185,20 @@ class Index:
         return self._clock()
 
     # --- what there is ---------------------------------------------------------------------------
+
+    def look_at(self, folder: Path | None) -> None:
+        """Show another folder from now on."""
+        with self._lock:
+            if folder == self.folder:
+                return
+            self.folder = folder
+            self._files.clear()
+            self._open.clear()
+            self._not_ours.clear()
+            self._changes.clear()
+            self._sorted = None
+            self._looked = 0.0
+            self._folder_time = 0
 
     def put(self, summary: Summary, *, most: int) -> None:
         """Keep a summary in memory, at most so many."""

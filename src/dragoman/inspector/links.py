@@ -23,8 +23,6 @@ from dragoman.toolcalls.findings import NativeFinding
 from dragoman.translate import Translator, make_exchange
 from dragoman.turn.events import (
     ArgsDelta,
-    BlockEnd,
-    BlockStart,
     Event,
     InputDelta,
     ReasoningDelta,
@@ -113,7 +111,8 @@ def link_rows(  # noqa: PLR0913 -- the three columns, and what they are made of
     if rows is None:
         return Linked([], steps.findings)
     shown = [number for number, row in enumerate(client) if row.event]  # without keep-alives
-    links = list(_join(rows, len(upstream)))
+    joined = _join(rows, len(upstream))
+    links = [part for link in joined for part in _split(link, events)]
     sent = _written(recording, how, events) if how.source != how.target else None
     if sent is not None and sum(sent) == len(shown):
         starts = [0]
@@ -132,8 +131,6 @@ def link_rows(  # noqa: PLR0913 -- the three columns, and what they are made of
             steps=steps,
             ends=[row.end for row in upstream],
         )
-    for link in links:
-        link.block = _block([events[one] for one in link.ev])
     return Linked(links, steps.findings)
 
 
@@ -233,12 +230,19 @@ def _join(rows: Sequence[tuple[int, int]], count: int) -> Iterator[Link]:
     yield from (Link(None, [row], [], []) for row in range(behind, count))
 
 
-def _block(events: Sequence[Event]) -> int | None:
-    """Return the block that a step is about: that of its first delta, else of its last event with one."""
-    blocks = [event for event in events if block_of(event) is not None]
-    inner = (one for one in blocks if not isinstance(one, BlockStart | BlockEnd))
-    found = next(inner, blocks[-1] if blocks else None)
-    return None if found is None else block_of(found)
+def _split(link: Link, events: Sequence[Event]) -> Iterator[Link]:
+    """Yield a link for each block that its events belong to; all have its rows."""
+    part: Link | None = None
+    for number in link.ev:
+        block = block_of(events[number])
+        if part is not None and (block is None or part.block is None or block == part.block):
+            part.ev.append(number)
+            part.block = block if part.block is None else part.block
+            continue
+        if part is not None:
+            yield part
+        part = Link(block, list(link.up), [number], [])
+    yield link if part is None else part
 
 
 # --- client rows ---------------------------------------------------------------------------------

@@ -203,3 +203,22 @@ def test_whatever_happens_an_upstream_is_asked_again_in_the_end(
         assert 0.0 <= health.resting(now) <= LONGEST_REST + 1e-6
 
     assert 0.0 == health.resting(now + LONGEST_REST + 1)
+
+
+def test_rest_that_another_gateway_reports_ends_with_a_probe() -> None:
+    health = Health(3, 30.0)
+
+    assert "resting" == health.learn_rest(20.0, 10.0)
+    assert "" == health.learn_rest(21.0, 10.4)
+    assert 10.0 == health.resting(11.0)
+    health.started(21.0)
+    assert "resting" == health.failed(21.5)  # one failure is enough
+    health.started(60.0)
+    assert "well" == health.succeeded()
+
+
+def test_upstream_that_never_rests_ignores_what_other_gateways_report() -> None:
+    health = Health(3, 0.0)
+
+    assert "" == health.learn_rest(20.0, 10.0)
+    assert 0.0 == health.resting(11.0)

@@ -277,6 +277,7 @@ _CHECKS_OF_TEXT: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
 
 
 _SEAL_KEY_BYTES: Final = 16
+_STATE_ADDRESS: Final = re.compile(r"rediss?://.")
 
 
 def mistakes(settings: Settings) -> list[Mistake]:
@@ -333,6 +334,12 @@ def _seal_key(settings: Settings) -> Iterator[Mistake]:
             f"must have at least {_SEAL_KEY_BYTES} bytes, because anyone who guesses it can forge reasoning state",
             "make one with `openssl rand -hex 32`",
         )
+
+
+def _state(settings: Settings) -> Iterator[Mistake]:
+    secret = settings.server.state
+    if secret is not None and secret.value and not _STATE_ADDRESS.match(secret.value):
+        yield Mistake("server.state", "must be an address `redis://…` or `rediss://…`")
 
 
 def _limits(settings: Settings) -> Iterator[Mistake]:
@@ -601,6 +608,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _names_of_keys,
     _same_keys,
     _seal_key,
+    _state,
     _limits,
     _inflight_bytes,
     _formats_of_upstreams,

@@ -68,6 +68,8 @@ def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem
             found = _from_environment(rest, environment)
         case "file", ":":
             found = _from_file(rest, environment)
+        case "redis" | "rediss", ":" if "@" not in rest:
+            found = source  # an address without a password
         case _:
             return _bare(source)
     if isinstance(found, Problem):

@@ -117,6 +117,8 @@ class Server(Section, frozen=True):
     allowed_origins: tuple[Origin, ...] = ()
     insecure: bool = False  # a public address without keys
     seal_key: Secret | None = None  # signs reasoning state; absent: random, dies with the process
+    # `redis://HOST:PORT`, or `env:NAME` or `file:PATH` if it has a password: shares state with other gateways.
+    state: Secret | None = None
     proxy: ProxyRule | None = None  # of every upstream without one
     drain_seconds: Seconds = 30.0  # how long streams may go on after SIGTERM
     # Seconds of silence before the client is sent a sign of life; 0: never.

@@ -1,1 +1,1 @@
-"""What processes share: the counts of key limits."""
+"""What workers of one gateway and gateways on several machines share."""

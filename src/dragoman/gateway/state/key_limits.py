@@ -31,6 +31,26 @@ class Refusal(NamedTuple):
     seconds: float
 
 
+class SharedMeter(Protocol):
+    """What counts the requests of one key on several machines."""
+
+    async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:
+        """Begin a request of about `estimate` tokens; return a ticket for `leave`.
+
+        Raises:
+            StateAwayError: the server that counts does not respond.
+        """
+        ...
+
+    def owe(self, estimate: int) -> str:
+        """Note a request that was admitted without asking; return a ticket for `leave`."""
+        ...
+
+    def leave(self, ticket: str, tokens: int) -> None:
+        """End a request; `tokens` is by how many its estimate was too low."""
+        ...
+
+
 class Bucket:
     """How much of a limit per minute is used up: it fills by spending and drains with time."""
 
@@ -71,17 +91,26 @@ class Meter:
             refusal = self._over_limit(limits, now, estimate)
             if refusal is not None:
                 return refusal
-            if limits.requests_per_minute:
-                self.requests.spend(1)
-            if limits.tokens_per_minute:
-                self.tokens.spend(estimate)
+            self._spend(limits, estimate)
         self.running += 1
         return None
+
+    def count(self, limits: KeyLimits, now: float, estimate: int) -> None:
+        """Begin a request that was admitted elsewhere, whatever the limits."""
+        self._over_limit(limits, now, estimate)  # drains the buckets
+        self._spend(limits, estimate)
+        self.running += 1
 
     def leave(self, tokens: int) -> None:
         """End a request; `tokens` is by how many its estimate was too low."""
         self.running -= 1
         self.tokens.spend(tokens)
+
+    def _spend(self, limits: KeyLimits, estimate: int) -> None:
+        if limits.requests_per_minute:
+            self.requests.spend(1)
+        if limits.tokens_per_minute:
+            self.tokens.spend(estimate)
 
     def _over_limit(self, limits: KeyLimits, now: float, estimate: int) -> Refusal | None:
         if limits.concurrent and self.running >= limits.concurrent:

@@ -158,6 +158,14 @@ class WorkerMeter(Meter):
             file.store(record, self)
         return refusal
 
+    def count(self, limits: KeyLimits, now: float, estimate: int) -> None:
+        file, record = self._file, self._record
+        with file:
+            file.load(record, self)
+            super().count(limits, now, estimate)
+            file.set_running(record, file.own_running(record) + 1)
+            file.store(record, self)
+
     def leave(self, tokens: int) -> None:
         file, record = self._file, self._record
         with file:

@@ -4,7 +4,6 @@ import { h, icon, number, seconds } from "./dom.js";
 import { jsonNodes } from "./json.js";
 
 const WARNING_COLOURS = { warn: "c-warn", error: "c-error" };
-const CHECK_ICONS = { true: "check", false: "close" };
 
 /**
  * The cards of all tool calls.
@@ -16,7 +15,7 @@ export function callCards(exchange, { onCall, onMarker }) {
   return exchange.calls.map((call, index) => {
     const name = h("button", { type: "button", class: "name", title: "Select this call", onclick: () => onCall(index) }, call.name || "(no name)");
     const title = h("div", { class: "title" }, name, callChips(call), h("span", { class: "grow" }), h("span", { class: "dim" }, callTime(call)));
-    return h("article", { class: "card", "aria-label": `Tool call ${index + 1}: ${call.name}`, data: { call: index } }, title, callIds(call), callBody(call, exchange), markerRows(call, onMarker));
+    return h("article", { class: "card", "aria-label": `Tool call ${index + 1}: ${call.name}`, data: { call: index } }, title, callIds(call), callBody(call, { exchange }), markerRows(call, onMarker));
   });
 }
 
@@ -53,14 +52,14 @@ function callIds(call) {
 }
 
 /**
- * The arguments of a call and what the schema says about them.
+ * The arguments of a call, and whether they match the schema.
  * @param {any} call
- * @param {any} [exchange]
+ * @param {{exchange?: any, matches?: string}} [options]
  */
-export function callBody(call, exchange) {
+export function callBody(call, { exchange, matches = "Matches the schema that the client declared" } = {}) {
   const isCut = call.state !== "complete";
-  const json = h("pre", { class: "json" }, call.arguments || !isCut ? jsonNodes(call.arguments || "{}", { cut: isCut }) : h("span", { class: "dim" }, "No arguments arrived."));
-  return [json, isCut ? cutReason(call, exchange) : schemaResult(call.schema)];
+  const json = h("pre", { class: "json" }, call.arguments || !isCut ? jsonNodes(call.arguments || "{}", { cut: isCut || call.cut }) : h("span", { class: "dim" }, "No arguments arrived."));
+  return [json, isCut ? cutReason(call, exchange) : schemaResult(call.schema, matches)];
 }
 
 function cutReason(call, exchange) {
@@ -71,10 +70,10 @@ function cutReason(call, exchange) {
   return checkLine("c-error", "close", [cause, effect]);
 }
 
-function schemaResult(schema) {
+function schemaResult(schema, matches) {
   if (!schema || schema.ok === null || schema.ok === undefined) return h("p", { class: "check dim" }, h("span", {}, "No schema was declared"));
-  if (schema.ok) return checkLine("ch-call", CHECK_ICONS.true, "Matches the schema that the client declared");
-  return schema.problems.map((problem) => checkLine("c-error", CHECK_ICONS.false, prose(problem)));
+  if (schema.ok) return checkLine("ch-call", "check", matches);
+  return schema.problems.map((problem) => checkLine("c-error", "close", prose(problem)));
 }
 
 function checkLine(colour, picture, content) {

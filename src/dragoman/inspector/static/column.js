@@ -11,6 +11,7 @@ export const ROW = 24;
 const COLOURS = { reasoning: "ch-reason", text: "ch-text", content: "ch-text", call: "ch-call", tool_calls: "ch-call" };
 const LEVELS = { warn: "c-warn", error: "c-error", failed: "c-error" };
 const TITLES = { up: "Upstream sent", ev: "What it means", client: "Client got" };
+const EMPTY = { up: "No byte came from the upstream.", ev: "No event.", client: "No byte went to the client." };
 const DRAG_PX = 4;
 const LINES_ABOVE = 4;
 
@@ -29,10 +30,12 @@ export class ColumnView {
     this.selected = new Uint8Array();
     this.cursor = 0;
     this.bytes = null;
+    this.frame = null;
     this.note = h("span");
     this.body = h("ol", { role: "presentation" });
     this.scroller = h("div", { class: "rows", role: "listbox", tabindex: "0", id: `rows-${name}`, "aria-label": TITLES[name], "aria-multiselectable": "true" }, this.body);
-    this.element = h("section", { class: `col col-${name}`, id: `column-${name}`, "aria-label": TITLES[name] }, h("div", { class: "colh" }, h("b", {}, TITLES[name]), this.note), this.scroller);
+    this.empty = h("p", { class: "none", hidden: true }, EMPTY[name]);
+    this.element = h("section", { class: `col col-${name}`, id: `column-${name}`, "aria-label": TITLES[name] }, h("div", { class: "colh" }, h("b", {}, TITLES[name]), this.note), this.empty, this.scroller);
     this.list = virtualList({ body: this.body, scroller: this.scroller, height: ROW, make: () => h("li", {}), fill: (li, index) => this.#fill(li, index) });
     this.scroller.addEventListener("scroll", () => columns.schedule(), { passive: true });
     this.scroller.addEventListener("pointerdown", (event) => this.#press(event));
@@ -41,9 +44,9 @@ export class ColumnView {
     this.scroller.addEventListener("focus", () => this.#focused());
   }
 
-  setHeader(text, title) {
+  setHeader(text) {
     this.note.textContent = text;
-    this.note.title = title;
+    this.note.title = text;
   }
 
   get raw() {
@@ -61,6 +64,7 @@ export class ColumnView {
     this.element.style.setProperty("--digits", `${Math.max(3, digits)}ch`);
     this.#makeLines();
     this.list.setCount(this.lines.length);
+    this.empty.hidden = this.lines.length > 0;
     if (known) this.scroller.scrollTop = (this.lineOf[top] ?? 0) * ROW + offset;
     if (known && follow && atEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
     this.cursor = Math.min(this.cursor, Math.max(0, this.lines.length - 1));
@@ -163,6 +167,11 @@ export class ColumnView {
     this.setCursor(this.cursor);
   }
 
+  destroy() {
+    cancelAnimationFrame(this.frame);
+    this.list.destroy();
+  }
+
   focus() {
     this.scroller.focus({ preventScroll: true });
   }
@@ -216,8 +225,21 @@ export class ColumnView {
   #rawText(line) {
     const bytes = this.bytes.peek(line.from, line.to + 3);
     if (bytes) return lineText(bytes, line.to - line.from);
-    this.bytes.read(line.from, line.to + 3).then(() => this.list.draw(), () => {});
+    this.#load(line.from, line.to + 3);
     return "";
+  }
+
+  /** Fetches bytes and draws when they are here: once, however many lines wait for them. */
+  async #load(from, to) {
+    try {
+      await this.bytes.read(from, to);
+    } catch {
+      return; // the line stays empty; the next draw asks again
+    }
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.list.draw();
+    });
   }
 
   #colour(row, index) {
@@ -261,7 +283,7 @@ export class ColumnView {
     if (from <= row.from && row.to <= to) return [0, text.length];
     const raw = this.bytes.peek(row.from, row.to);
     if (!raw) {
-      this.bytes.read(row.from, row.to).then(() => this.list.draw(), () => {});
+      this.#load(row.from, row.to);
       return [0, text.length];
     }
     const offsets = locatePayload(raw, row.text);

@@ -56,7 +56,7 @@ export class Columns {
       if (column !== "ev" && view.bytes?.size !== sizes[column]) {
         view.bytes = new ByteSource((from, to) => this.options.fetchBytes(sides[column], from, to), sizes[column]);
       }
-      view.setHeader(...header(column, exchange));
+      view.setHeader(header(column, exchange));
       view.rebuild(true);
     }
     this.#fit();
@@ -187,7 +187,7 @@ export class Columns {
   /** The columns are as high as the longest one that is visible needs, up to the height that the style sheet allows. */
   #fit() {
     const shown = this.narrow.matches ? [this.active] : COLUMNS;
-    const most = Math.max(...shown.map((column) => this.views[column].lines.length));
+    const most = Math.max(1, ...shown.map((column) => this.views[column].lines.length));
     this.grid.style.setProperty("--rows-height", `${most * ROW}px`);
     this.schedule();
   }
@@ -203,7 +203,7 @@ export class Columns {
     cancelAnimationFrame(this.frame);
     this.resize.disconnect();
     this.narrow.removeEventListener("change", this.onNarrow);
-    for (const column of COLUMNS) this.views[column].list.destroy();
+    for (const column of COLUMNS) this.views[column].destroy();
   }
 }
 
@@ -216,11 +216,13 @@ function tab(column, onclick) {
   return h("button", { type: "button", role: "tab", "aria-controls": `column-${column}`, onclick }, TABS[column]);
 }
 
+/** What is in a column: the dialect, rows, bytes. Of a very long response the server sends the first rows only. */
 function header(column, exchange) {
-  if (column === "ev") return [count(exchange.meaning.rows.length, "event"), ""];
-  const side = column === "up" ? exchange.upstream : exchange.client;
-  const text = `${dialect(side.dialect)} · ${count(side.rows.length, column === "up" ? "chunk" : "event")} · ${number(side.size)} B`;
-  return [text, text];
+  const side = { up: exchange.upstream, ev: exchange.meaning, client: exchange.client }[column];
+  const more = side.more ?? 0;
+  const rows = count(side.rows.length + more, column === "up" ? "chunk" : "event");
+  const parts = [side.dialect && dialect(side.dialect), rows, column === "ev" ? "" : `${number(side.size)} B`, more ? `the last ${number(more)} are not shown` : ""];
+  return parts.filter(Boolean).join(" · ");
 }
 
 /** The first and the last row of a block in each column. */

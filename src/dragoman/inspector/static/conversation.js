@@ -165,10 +165,14 @@ export function mount(root, ctx) {
         id = rows[0].id;
         rail.draw();
         load();
-      } else if (!id) replace(content, rows.length ? null : noConversations());
+      } else if (!id) replace(content, heading(), rows.length ? null : noConversations());
     },
   });
   root.append(h("div", { class: ctx.id ? "conv" : "conv index" }, rail.element, content));
+
+  function heading() {
+    return h("h1", { class: "sr" }, "Conversations");
+  }
 
   function noConversations() {
     return state("No conversations yet", ["Exchanges with a shared history appear here as one conversation."]);

@@ -3,7 +3,7 @@
 import { attemptRows, callCards, warningRows } from "./cards.js";
 import { Columns } from "./columns.js";
 import { diffValues, diffView } from "./diff.js";
-import { count, h, moment, number, replace, seconds } from "./dom.js";
+import { count, h, moment, number, replace, seconds, setText } from "./dom.js";
 import { exchangeHead, recordingNotices } from "./exchange_head.js";
 import { LinkMap } from "./links.js";
 import { exchangePath } from "./row.js";
@@ -72,7 +72,7 @@ class ExchangeView {
     this.rawSwitch = segments("Show", [["payload", "Payload"], ["raw", "Raw bytes"]], (value) => this.#setRaw(value === "raw"));
     this.replayed = h("div", { class: "stack", hidden: true });
     this.attempts = h("div");
-    this.requestBox = h("div");
+    this.requestBox = h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Request" });
     this.requestHint = h("span", { class: "hint" });
     this.requestSwitch = segments("Show", [["diff", "Diff"], ["received", "Received"], ["sent", "Sent"]], (value) => this.#showRequest(value));
     this.cards = h("div");
@@ -103,10 +103,10 @@ class ExchangeView {
   #update(exchange) {
     this.exchange = exchange;
     this.map = new LinkMap(exchange);
-    const { row } = exchange;
+    const { row, upstream, client } = exchange;
     this.ctx.title(`Exchange ${moment(row.time)}`);
     replace(this.head, recordingNotices(exchange), exchangeHead(exchange, { onCurl: () => this.#copyCurl(), onCase: () => this.#makeCase(), onReplay: () => this.#replay(), download: this.ctx.api.address(`${this.path}/recording`) }));
-    this.counts.textContent = `${count(exchange.upstream.rows.length, "chunk")} in, ${count(exchange.client.rows.length, "event")} out`;
+    this.counts.textContent = `${count(upstream.rows.length + (upstream.more ?? 0), "chunk")} in, ${count(client.rows.length + (client.more ?? 0), "event")} out`;
     this.length.textContent = seconds(exchange.timeline.end_ms);
     this.timeline.setMap(this.map);
     this.columns.setMap(this.map);
@@ -131,7 +131,7 @@ class ExchangeView {
     this.requestSwitch.set(kind);
     const { received, sent, diff } = this.exchange.request;
     const last = sent.at(-1);
-    this.requestHint.textContent = last ? `as received, and as sent to ${last.upstream}` : "as received";
+    setText(this.requestHint, last ? `as received, and as sent to ${last.upstream}` : "as received");
     if (kind === "received") replace(this.requestBox, h("pre", { class: "whole" }, received.text));
     else if (kind === "sent") replace(this.requestBox, sent.length ? sent.map((each) => [sent.length > 1 ? h("p", { class: "none" }, `Attempt ${each.attempt}, ${each.upstream}`) : null, h("pre", { class: "whole" }, each.text)]) : h("p", { class: "none" }, "No request was sent."));
     else if (last) replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));
@@ -344,7 +344,7 @@ function problems(map) {
   const stops = [];
   for (const [index, block] of map.blocks.entries()) {
     const call = block.call === null ? null : calls[block.call];
-    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev[0], { kind: "block", block: index }]);
+    if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev?.[0] ?? 0, { kind: "block", block: index }]);
   }
   for (const [row, { level }] of meaning.rows.entries()) {
     if ((level === "warn" || level === "error") && map.blockOf("ev", row) === null) stops.push([row, { kind: "row", column: "ev", row }]);

@@ -1,7 +1,7 @@
 // The head of an exchange: time, outcome, actions, facts, and notes about the recording.
 
 import { outputLimit } from "./cards.js";
-import { clock, day, dialect, h, icon, money, number, seconds, thousandths } from "./dom.js";
+import { UNKNOWN, clock, day, dialect, h, icon, money, number, seconds, thousandths } from "./dom.js";
 import { statusText } from "./row.js";
 
 /**
@@ -46,12 +46,12 @@ function facts(exchange) {
   const about = row.estimated ? "~" : "";
   const limit = outputLimit(exchange);
   const small = (text, kind) => h("small", { class: kind }, text);
-  const dialects = row.dialect === row.upstream_dialect ? dialect(row.dialect) : `${dialect(row.dialect)} → ${dialect(row.upstream_dialect)}`;
+  const dialects = [...new Set([row.dialect, row.upstream_dialect])].filter(Boolean).map(dialect).join(" → ");
   return [
-    fact("Model", [row.model || row.asked], { wide: true, title: row.asked && row.asked !== row.model ? `The client asked for ${row.asked}` : row.model }),
-    fact("Client", [row.client || "–"]),
-    fact("Dialects", [dialects]),
-    fact("Upstream", [row.upstream || "–", row.attempts > 1 ? small(` ${ordinal(row.attempts)} attempt`, "opts") : null]),
+    fact("Model", [row.model || row.asked || UNKNOWN], { wide: true, title: row.asked && row.asked !== row.model ? `The client asked for ${row.asked}` : row.model }),
+    fact("Client", [row.client || UNKNOWN]),
+    fact("Dialects", [dialects || UNKNOWN]),
+    fact("Upstream", [row.upstream || UNKNOWN, row.attempts > 1 ? small(` ${ordinal(row.attempts)} attempt`, "opts") : null]),
     fact("First event", [seconds(row.first_ms)]),
     fact("Duration", [seconds(row.duration_ms)]),
     fact("Input", [about, number(row.tokens_in), row.tokens_cached === null ? null : small(` ${number(row.tokens_cached)} cached`)]),
@@ -79,6 +79,7 @@ export function recordingNotices(exchange) {
   const notices = [];
   const add = (title, text) => notices.push(h("p", { class: "notice", role: "note" }, h("b", {}, title), " ", text));
   if (exchange.torn_at !== null && exchange.torn_at !== undefined) add("The recording ends early.", `The file stops at byte ${number(exchange.torn_at)}, probably because the gateway was killed. Everything before that is shown.`);
+  if (exchange.cut_at) add("The recording is very large.", `It is shown up to byte ${number(exchange.cut_at)}. Download it to see the rest.`);
   if (exchange.masked) add("The content is masked.", "Lengths, markers and structure are real.");
   if (!exchange.row.recorded) add("Recording is off.", "This exchange is kept in memory only. Its bytes are gone after a restart.");
   return notices;

@@ -175,7 +175,7 @@ export class LinkMap {
     if (selection.kind === "block") {
       const block = this.blocks[selection.block];
       if (block.call !== null) return `call:${block.call + 1}`;
-      return `ev:${block.ev[0] + 1}-${block.ev[1] + 1}`;
+      return block.ev && `ev:${block.ev[0] + 1}-${block.ev[1] + 1}`;
     }
     if (selection.kind === "bytes") return `${selection.column}:${selection.from}-${selection.to}`;
     if (selection.kind === "events") return `ev:${selection.from + 1}-${selection.to + 1}`;
@@ -204,7 +204,7 @@ export class LinkMap {
     const last = this.rows.ev.length - 1;
     if (from < 0 || from > last || to < from) return null;
     if (!isRange) return { kind: "row", column: "ev", row: from };
-    const block = this.blocks.findIndex((each) => each.call === null && each.ev[0] === from && each.ev[1] === to);
+    const block = this.blocks.findIndex((each) => each.call === null && each.ev?.[0] === from && each.ev[1] === to);
     return block < 0 ? { kind: "events", from, to: Math.min(to, last) } : { kind: "block", block };
   }
 

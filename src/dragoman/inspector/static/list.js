@@ -26,6 +26,7 @@ export function mount(root, ctx) {
   let rows = []; // sparse: a row that is not loaded yet is undefined
   let places = new Map(); // id -> index
   let anchor = { index: 0, cursor: null }; // the cursor leads to the row with this index
+  let matched = 0;
   let total = 0;
   let scales = scalesOf([]);
   let pending = []; // new rows that wait
@@ -62,7 +63,7 @@ export function mount(root, ctx) {
     table.setAttribute("aria-rowcount", rows.length + 1);
     table.hidden = !rows.length;
     virtual.setCount(rows.length);
-    bar.setCount(rows.length, total);
+    bar.setCount(matched, total);
     bar.setNew(pending.length ? number(pending.length) + (overflow ? "+" : "") : "");
   }
 
@@ -72,15 +73,16 @@ export function mount(root, ctx) {
     const { signal } = loading;
     if (!rows.length) replace(message, skeleton("Loading exchanges"));
     loadOverview();
+    describe();
     try {
       const query = filtersOf(ctx.params);
       query.set("limit", FIRST_PAGE);
       const answer = await ctx.api.get("/exchanges", query, { signal });
-      total = answer.total;
+      ({ matched, total } = answer);
       scales = scalesOf(answer.rows);
       anchor = { index: answer.rows.length, cursor: answer.cursor };
       rows = answer.rows;
-      rows.length = Math.max(answer.matched, rows.length);
+      rows.length = Math.max(matched, rows.length);
       pages.clear();
       pending = [];
       reindex();
@@ -90,6 +92,7 @@ export function mount(root, ctx) {
     } catch (error) {
       if (error.name === "AbortError") return;
       rows = [];
+      matched = 0;
       draw();
       showFailure(message, error, ctx, load);
     }
@@ -183,7 +186,7 @@ export function mount(root, ctx) {
     query.set("limit", limit);
     const answer = await ctx.api.get("/exchanges", query, { signal }).catch(() => null);
     if (!answer || signal.aborted) return;
-    total = answer.total;
+    ({ matched, total } = answer);
     pending = [];
     // An older row that is unknown is not new: its page is not loaded yet.
     const oldest = anchor.cursor ? rows[anchor.index - 1].time : 0;
@@ -267,12 +270,13 @@ export function mount(root, ctx) {
   }
 
   function restore({ scroll, ...kept }) {
-    ({ rows, anchor, total, scales } = kept);
+    ({ rows, anchor, matched, total, scales } = kept);
     reindex();
     draw();
     window.scrollTo(0, scroll);
     virtual.draw();
     loadOverview();
+    describe();
     findNew(PAGE);
   }
 
@@ -287,7 +291,6 @@ export function mount(root, ctx) {
   const stopState = ctx.live.watch((_, what) => what === "back" && findNew(PAGE));
   if (ctx.restored?.query === filtersOf(ctx.params).toString()) restore(ctx.restored);
   else load();
-  describe();
 
   return {
     keys: {
@@ -301,7 +304,7 @@ export function mount(root, ctx) {
       Enter: () => (selected ? ctx.navigate(exchangePath(selected)) : false),
       Escape: () => select(-1),
     },
-    snapshot: () => ({ query: filtersOf(ctx.params).toString(), rows, anchor, total, scales, scroll: window.scrollY }),
+    snapshot: () => ({ query: filtersOf(ctx.params).toString(), rows, anchor, matched, total, scales, scroll: window.scrollY }),
     unmount() {
       ctx.setOrder(rows.filter(Boolean).map((row) => row.id));
       loading.abort();

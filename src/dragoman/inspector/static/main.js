@@ -50,7 +50,7 @@ const VIEWS = [
 const main = document.getElementById("main");
 const live = connectLive();
 const snapshots = new Map(); // key of a history entry -> what its view keeps
-let me = whoAmI();
+let me = begin();
 let order = [];
 let view = null;
 let entry = "";
@@ -59,10 +59,17 @@ let keys = 0;
 
 const newKey = () => `${Date.now()}-${(keys += 1)}`;
 
-function whoAmI() {
-  const answer = api.get("/me").catch(() => null);
-  answer.then((value) => setText(document.getElementById("address"), value?.address ?? ""));
-  return answer;
+// Asks who the reader is, then connects. Without a valid key there is nothing to listen to: the view asks for one.
+async function begin() {
+  try {
+    const answer = await api.get("/me");
+    setText(document.getElementById("address"), answer.address);
+    live.start();
+    return answer;
+  } catch (error) {
+    if (error.status !== 401) live.start();
+    return null;
+  }
 }
 
 function setParams(changes) {
@@ -104,8 +111,7 @@ function context(id) {
       order = ids;
     },
     signedIn: () => {
-      me = whoAmI();
-      live.retry();
+      me = begin();
     },
     restored: snapshots.get(entry),
   };
@@ -214,4 +220,3 @@ document.getElementById("theme").addEventListener("click", switchTheme);
 document.getElementById("help").addEventListener("click", openHelp);
 watchConnection(live);
 show({ moveFocus: false });
-live.start();

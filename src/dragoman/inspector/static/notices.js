@@ -47,7 +47,7 @@ export function watchConnection(live) {
   );
   live.watch((_, what) => {
     word.textContent = words[live.state];
-    dot.className = `dot ${live.state === "live" ? "pulse" : live.state}`;
+    dot.className = live.state === "live" ? "dot pulse" : "dot waiting";
     if (live.state !== "lost") return line.remove();
     if (what === "state") since.textContent = live.arrived ? `You see what arrived until ${clock(live.arrived)}.` : "";
     next.textContent = `Next try in ${live.retryIn} s.`;

@@ -17,7 +17,6 @@ const FILE_MARK = "dragoman_playground";
 const CALL_KINDS = new Set(["marker", "call start", "arguments", "call end"]);
 const EXAMPLE = 'I look at the tests first.\n<|tool_calls_section_begin|><|tool_call_begin|>functions.Bash:0<|tool_call_argument_begin|>{"command": "pytest -q tests/test_dates.py", "timeout": 120000}<|tool_call_end|><|tool_calls_section_end|>';
 const EXAMPLE_TOOL = { name: "Bash", input_schema: { type: "object", required: ["command"], properties: { command: { type: "string" }, timeout: { type: "integer" } } } };
-const VIEWS = [["calls", "Calls"], ["messages", "Messages"], ["chat", "Chat"], ["responses", "Responses"]];
 const KINDS = [["text", "Text"], ["stream", "Stream"]];
 const CHANNELS = [["content", "Text"], ["reasoning", "Reasoning"]];
 
@@ -80,7 +79,7 @@ class Playground {
   #sizesPanel() {
     this.sizesTitle = h("h2", { id: "h-sz" });
     this.sizesHint = h("span", { class: "hint" });
-    this.strip = svg("svg", { role: "img", viewBox: `0 0 ${SIZES * 10} 18`, preserveAspectRatio: "none", onclick: (event) => this.#clickStrip(event) });
+    this.strip = svg("svg", { role: "img", "aria-label": "Result of each chunk size", viewBox: `0 0 ${SIZES * 10} 18`, preserveAspectRatio: "none", onclick: (event) => this.#clickStrip(event) });
     this.differing = h("p", { class: "differing" });
     return h("section", { class: "panel", "aria-labelledby": "h-sz" }, h("header", {}, this.sizesTitle, h("span", { class: "grow" }), this.sizesHint), h("div", { class: "sizes" }, this.strip, this.differing));
   }
@@ -96,8 +95,7 @@ class Playground {
   #resultPanel() {
     this.resultHint = h("span", { class: "hint" });
     this.result = h("div", { "aria-live": "polite" });
-    this.views = VIEWS.map(([value, label]) => h("button", { type: "button", "aria-pressed": "false", data: { view: value }, onclick: () => this.#showResult(value) }, label));
-    this.viewSwitch = h("div", { class: "seg", role: "group", "aria-label": "Show the result as" }, this.views);
+    this.viewSwitch = h("div", { class: "seg", role: "group", "aria-label": "Show the result as" });
     return panel("h-rs", "Result", [this.resultHint, h("span", { class: "grow" }), this.viewSwitch], this.result);
   }
 
@@ -212,15 +210,16 @@ class Playground {
 
   #showSizes() {
     const { sizes } = this.answer;
-    const differing = sizes.flatMap((same, index) => (same ? [] : [index + 1]));
+    const differing = sizes.flatMap((same, index) => (same === false ? [index + 1] : []));
     const chosen = Number(this.size.value);
     this.sizesTitle.textContent = differing.length ? `${count(differing.length, "chunk size")} ${differing.length === 1 ? "gives" : "give"} another result` : "Every chunk size gives the same result";
-    this.sizesHint.textContent = `${number(sizes.length)} of ${SIZES} checked`;
+    this.sizesHint.textContent = `${number(sizes.filter((same) => same !== null).length)} of ${SIZES} checked`;
     this.strip.setAttribute("aria-label", `Chunk sizes 1 to ${sizes.length}, ${differing.length ? `${differing.join(", ")} differ` : "all equal"}. ${chosen} is chosen.`);
     this.strip.replaceChildren(...sizes.map((same, index) => {
       const isChosen = index + 1 === chosen;
-      const rect = svg("rect", { class: same ? (isChosen ? "f-accent" : "f-call") : "f-error", x: index * 10, y: isChosen ? 0 : 4, width: 7.8, height: isChosen ? 18 : 10, rx: 1 });
-      rect.append(svg("title", {}, `${index + 1}${same ? "" : ": another result"}`));
+      const colour = same === false ? "f-error" : isChosen ? "f-accent" : same ? "f-call" : "f-data2";
+      const rect = svg("rect", { class: colour, x: index * 10, y: isChosen ? 0 : 4, width: 7.8, height: isChosen ? 18 : 10, rx: 1 });
+      rect.append(svg("title", {}, `${index + 1}${same === false ? ": another result" : ""}`));
       return rect;
     }));
     replace(this.differing, differing.length ? ["Another result at ", differing.map((size) => h("button", { type: "button", onclick: () => this.#setSize(size) }, size))] : null);
@@ -239,11 +238,9 @@ class Playground {
   #showResult(name) {
     const { answer } = this;
     if (!answer) return;
-    this.viewSwitch.hidden = !answer.outputs;
-    this.shown = answer.outputs?.[name] === undefined ? "calls" : name;
-    for (const each of this.views) each.setAttribute("aria-pressed", String(each.dataset.view === this.shown));
-    const left = answer.text === undefined ? "" : `, ${count(byteLength(answer.text), "byte")} of text`;
-    this.resultHint.textContent = `${count(answer.calls.length, "call")}${left}`;
+    this.shown = answer.outputs[name] === undefined ? "calls" : name;
+    replace(this.viewSwitch, ["calls", ...Object.keys(answer.outputs)].map((each) => h("button", { type: "button", "aria-pressed": String(each === this.shown), onclick: () => this.#showResult(each) }, each === "calls" ? "Calls" : dialect(each))));
+    this.resultHint.textContent = `${count(answer.calls.length, "call")}, ${count(byteLength(answer.text), "byte")} of text`;
     if (this.shown === "calls") replace(this.result, problemRows(answer.problems), answer.calls.map(callCard), leftOver(answer));
     else replace(this.result, h("div", { class: "card" }, h("pre", { class: "json flat" }, jsonNodes(answer.outputs[this.shown]))));
   }
@@ -343,8 +340,8 @@ function savedSettings(text) {
 
 function callCard(call) {
   return h("article", { class: "card" },
-    h("div", { class: "title" }, h("b", { class: "name" }, call.name || "(no name)"), callChips(call), h("span", { class: "grow" }), call.upstream_id ? h("code", { class: "dim" }, call.upstream_id) : null),
-    callBody(call));
+    h("div", { class: "title" }, h("b", { class: "name" }, call.name || "(no name)"), callChips({ ...call, repaired: false }), h("span", { class: "grow" }), call.upstream_id ? h("code", { class: "dim" }, call.upstream_id) : null),
+    callBody(call, { matches: "Matches the tool schema" }));
 }
 
 function leftOver(answer) {
@@ -358,9 +355,8 @@ function leftOver(answer) {
 }
 
 function problemRows(problems) {
-  return (problems ?? []).map((problem) => {
-    const text = typeof problem === "string" ? problem : (problem.text ?? problem.message ?? problem.label ?? problem.code);
-    return h("div", { class: "warnrow" }, h("span", { class: "c-warn" }, icon("warning")), h("p", {}, prose(String(text))));
+  return problems.map((problem) => {
+    return h("div", { class: "warnrow" }, h("span", { class: "c-warn" }, icon("warning")), h("p", {}, prose(problem.text), " ", h("code", {}, problem.code)));
   });
 }
 

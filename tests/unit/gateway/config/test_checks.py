@@ -381,6 +381,11 @@ BARE = (
             ),
         ),
         (
+            'server.state = "env:GOOD"',
+            "server.state: must be an address `redis://…` or `rediss://…`",
+        ),
+        ('server.state = "redis://user:word@127.0.0.1:6379"', "server.state: " + BARE),
+        (
             'server.host = "0.0.0.0"',
             (
                 "server.host: `0.0.0.0` can be reached from the network, and no key is required; "

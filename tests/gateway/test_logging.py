@@ -82,6 +82,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
         "key": "ann",
         "route": upstream,
         "upstream": upstream,
+        "upstream_dialect": upstream,
         "model": model,
         "upstream_model": "kimi-k2+parallel:2+think",
         "native_format": "kimi_k2",

@@ -1,0 +1,234 @@
+"""One connection to Redis that all tasks of a process share.
+
+Commands that are waiting go out together in one pipeline, so a thousand requests need one connection and few round
+trips.  A command that gets no response within tens of milliseconds fails, and with it the connection: until the next
+one is open, every call fails at once.  Scripts are loaded when a connection opens.
+"""
+
+import asyncio
+import hashlib
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from dragoman.errors import ConfigError, DragomanError
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+CALL_SECONDS: Final = 0.08  # a request never waits longer than two of these
+_CONNECT_SECONDS: Final = 0.5  # no request waits for it
+_FIRST_DELAY: Final = 0.05  # before the second attempt to connect, doubled with each
+_LONGEST_DELAY: Final = 2.0
+_MORE_TURNS: Final = 20  # of the event loop, for a response that has arrived
+_BATCH: Final = 256  # commands in one pipeline
+_MAX_WAITING: Final = 10_000  # beyond it calls fail at once
+
+T = TypeVar("T")
+Argument: TypeAlias = str | bytes | int | float
+
+
+class StateAwayError(DragomanError):
+    """The server that holds shared state does not respond."""
+
+
+class Script(NamedTuple):
+    """A Lua script and its digest, by which Redis knows it."""
+
+    text: str
+    digest: str
+
+
+def script(text: str) -> Script:
+    return Script(text, hashlib.sha1(text.encode()).hexdigest())
+
+
+class _Waiting(NamedTuple):
+    command: tuple[Argument, ...]
+    result: "asyncio.Future[Any] | None"  # None: no task waits for it
+
+
+class RedisLink:
+    """`on_change` is called when the connection opens, with an empty text, and with the reason when it fails."""
+
+    def __init__(
+        self, url: str, scripts: tuple[Script, ...], on_change: Callable[[str], None]
+    ) -> None:
+        self._url = url
+        self._scripts = scripts
+        self._on_change = on_change
+        self._waiting: deque[_Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._runner: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()  # the first attempt has ended
+        self.available: bool = False
+
+    async def start(self) -> None:
+        """Connect; if that fails, go on trying in the background.
+
+        Raises:
+            ConfigError: the package is missing, or the address cannot be used.
+        """
+        client = connect(self._url)
+        self._runner = asyncio.create_task(self._run(client))
+        await self._opened.wait()
+
+    async def close(self) -> None:
+        """Send what is waiting, and close the connection."""
+        if self._runner is None:
+            return
+        if self.available:
+            last = self._last()
+            await asyncio.wait([last], timeout=CALL_SECONDS)
+            last.cancel()
+        self._runner.cancel()
+        await asyncio.wait([self._runner])
+
+    async def call(self, script: Script, keys: tuple[str, ...], *arguments: Argument) -> Any:
+        """Run a script and return its result.
+
+        Raises:
+            StateAwayError: Redis did not respond, or refused it.
+        """
+        if not self.available or len(self._waiting) >= _MAX_WAITING:
+            raise StateAwayError("the server that holds shared state does not respond")
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._add(_Waiting(_command(script, keys, arguments), result))
+        return await result
+
+    def send(self, script: Script, keys: tuple[str, ...], *arguments: Argument) -> None:
+        """Run a script without waiting for it; it is dropped while Redis does not respond."""
+        if self.available and len(self._waiting) < _MAX_WAITING:
+            self._add(_Waiting(_command(script, keys, arguments), None))
+
+    def _last(self) -> "asyncio.Future[Any]":
+        """Return what ends after everything that is waiting."""
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._add(_Waiting(("PING",), result))
+        return result
+
+    def _add(self, one: _Waiting) -> None:
+        self._waiting.append(one)
+        self._wake.set()
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    async def _run(self, client: "Redis") -> None:
+        from redis.exceptions import RedisError  # noqa: PLC0415 -- an extra
+
+        delay = 0.0
+        try:
+            while True:
+                try:
+                    await self._open(client)
+                    delay = 0.0
+                    while True:
+                        await self._wake.wait()
+                        await self._send_batch(client)
+                except (RedisError, OSError, TimeoutError) as error:
+                    self._fail(error)
+                    await client.connection_pool.disconnect()
+                await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
+                delay = min(_LONGEST_DELAY, max(_FIRST_DELAY, delay * 2))
+        finally:
+            self._drop(StateAwayError("the gateway is shutting down"))
+            await client.aclose()
+
+    async def _open(self, client: "Redis") -> None:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            for one in self._scripts:
+                await client.script_load(one.text)
+        self.available = True
+        self._opened.set()
+        self._on_change("")
+
+    async def _send_batch(self, client: "Redis") -> None:
+        """Send what is waiting in one pipeline, and hand out the results."""
+        batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+        if not self._waiting:
+            self._wake.clear()
+        pipeline = client.pipeline(transaction=False)
+        for one in batch:
+            pipeline.execute_command(*one.command)
+        try:
+            results = await _in_time(pipeline.execute(raise_on_error=False))
+        except BaseException:
+            self._waiting.extendleft(reversed(batch))  # they fail with those that wait
+            raise
+        refused: Exception | None = None
+        for one, result in zip(batch, results, strict=True):
+            if isinstance(result, Exception):
+                refused = result
+            if one.result is None or one.result.done():
+                continue
+            if isinstance(result, Exception):
+                one.result.set_exception(StateAwayError(f"shared state: {result}"))
+            else:
+                one.result.set_result(result)
+        if refused is not None:  # it lost its scripts, became a replica, or has no room
+            raise refused
+
+    def _fail(self, error: Exception) -> None:
+        why = str(error) or "it did not respond in time"
+        self.available = False
+        self._drop(StateAwayError("the server that holds shared state does not respond"))
+        self._opened.set()
+        self._on_change(why)
+
+    def _drop(self, error: StateAwayError) -> None:
+        self.available = False
+        for one in self._waiting:
+            if one.result is not None and not one.result.done():
+                one.result.set_exception(error)
+        self._waiting.clear()
+        self._wake.clear()
+
+
+def connect(url: str) -> "Redis":
+    """Return a client for an address, which connects when it is first used.
+
+    Raises:
+        ConfigError: the package is missing, or the address cannot be used.
+    """
+    try:
+        from redis.asyncio import Redis  # noqa: PLC0415 -- an extra
+        from redis.asyncio.retry import Retry  # noqa: PLC0415
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+    except ImportError:
+        message = (
+            "`server.state` needs the package `redis`; `pip install 'dragoman[redis]'` adds it"
+        )
+        raise ConfigError(message) from None
+    try:
+        return Redis.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=_CONNECT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise ConfigError(f"`server.state` cannot be used: {error}") from error
+
+
+def _command(
+    script: Script, keys: tuple[str, ...], arguments: tuple[Argument, ...]
+) -> tuple[Argument, ...]:
+    return ("EVALSHA", script.digest, len(keys), *keys, *arguments)
+
+
+async def _in_time(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of some work, or fail if it takes too long.
+
+    If the event loop itself was busy, the response may have arrived already: it gets a few more turns of the loop.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=CALL_SECONDS)
+        for _ in range(_MORE_TURNS):
+            if task.done():
+                return task.result()
+            await asyncio.sleep(0)
+    finally:
+        task.cancel()
+    raise TimeoutError

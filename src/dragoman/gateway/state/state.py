@@ -1,0 +1,148 @@
+"""State that processes share, behind one interface: `State` for one machine, `RedisState` for several."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from dragoman.gateway.config.settings import Server
+from dragoman.gateway.logging import Logger
+from dragoman.gateway.state.key_limits import Meter, SharedMeter
+from dragoman.gateway.state.redis_limits import ENTER, LEASE_SECONDS, LEAVE, PROLONG, RedisMeter
+from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
+from dragoman.gateway.state.redis_rests import READ, READ_SECONDS, REST, WELL, RedisRests
+from dragoman.gateway.state.worker_limits import WorkerLimits
+
+Status: TypeAlias = Literal["", "connected", "away"]
+
+PREFIX: Final = "dragoman:"  # of every key in Redis
+
+_SCRIPTS: Final = (ENTER, LEAVE, PROLONG, READ, REST, WELL)
+
+
+class State:
+    """What the workers of one gateway share: the limits of keys, in a folder; without one, nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._workers = None if folder is None else WorkerLimits(folder)
+
+    @property
+    def status(self) -> Status:
+        """Whether the server that holds the state responds; empty: there is none."""
+        return ""
+
+    def meter(self, digest: bytes) -> Meter:
+        """Return what counts the requests of a key on this machine."""
+        return Meter() if self._workers is None else self._workers.meter(digest)
+
+    def shared_meter(self, digest: bytes) -> SharedMeter | None:
+        """Return what counts the requests of a key on all machines."""
+        return None
+
+    def rest(self, upstream: str, seconds: float) -> None:
+        """Let other gateways know that an upstream rests."""
+
+    def well(self, upstream: str) -> None:
+        """Let other gateways know that an upstream answers again."""
+
+    def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        """Call a function, again and again, with the seconds that upstreams rest according to any gateway."""
+
+    async def close(self) -> None:
+        if self._workers is not None:
+            self._workers.close()
+
+
+class RedisState(State):
+    """What several gateways share by a Redis server.  While it is away, each counts alone."""
+
+    def __init__(self, url: str, folder: Path | None, logger: Logger) -> None:
+        super().__init__(folder)
+        self._logger = logger
+        self._link = RedisLink(url, _SCRIPTS, self._on_change)
+        self._rests = RedisRests(self._link, PREFIX)
+        self._gateway = os.urandom(8).hex()
+        self._meters: dict[bytes, RedisMeter] = {}
+        self._status: Status = ""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def status(self) -> Status:
+        return "connected" if self._link.available else "away"
+
+    async def start(self) -> None:
+        """Connect; a server that does not respond is tried again in the background.
+
+        Raises:
+            ConfigError: the package is missing, or the address cannot be used.
+        """
+        await self._link.start()
+        self._tasks.append(asyncio.create_task(self._keep_up()))
+
+    def shared_meter(self, digest: bytes) -> SharedMeter | None:
+        meter = self._meters.get(digest)
+        if meter is None:
+            meter = RedisMeter(self._link, PREFIX, digest.hex(), self._gateway)
+            self._meters[digest] = meter
+        return meter
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._link.close()
+        await super().close()
+
+    def rest(self, upstream: str, seconds: float) -> None:
+        self._rests.rest(upstream, seconds)
+
+    def well(self, upstream: str) -> None:
+        self._rests.well(upstream)
+
+    def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        self._tasks.append(asyncio.create_task(self._read_rests(on_rests)))
+
+    async def _read_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        while True:
+            with suppress(StateAwayError):
+                on_rests(await self._rests.read())
+            await asyncio.sleep(READ_SECONDS)
+
+    async def _keep_up(self) -> None:
+        """Prolong what this gateway holds."""
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            self._prolong()
+
+    def _prolong(self) -> None:
+        for meter in self._meters.values():
+            meter.prolong()
+
+    def _on_change(self, why: str) -> None:
+        status: Status = "away" if why else "connected"
+        if not why:
+            self._prolong()
+        if status == self._status:
+            return
+        self._status = status
+        if why:
+            effect = "limits of keys are counted by this gateway alone"
+            self._logger.notice("state away", level="warning", why=why, effect=effect)
+        else:
+            self._logger.notice("state connected")
+
+
+async def open_state(server: Server, folder: Path | None, logger: Logger) -> State:
+    """Return the state that the settings ask for; `folder` is shared by the workers of this gateway.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if server.state is None:
+        return State(folder)
+    state = RedisState(server.state.value, folder, logger)
+    await state.start()
+    return state

