@@ -1,0 +1,93 @@
+"""Who may look: sessions, pages of this server, and clients of a gateway without keys."""
+
+import pytest
+
+from dragoman.gateway.config.settings import Key, Secret
+from dragoman.gateway.inspection import KeyAccess
+from dragoman.gateway.keys import Keyring
+from dragoman.inspector.access import COOKIE, Sessions, Viewer, is_own_page
+from dragoman.inspector.summary import LogRecord, summarize
+from tests.support.asking import get, post
+from tests.support.gateway import stand
+
+
+def token(sessions: Sessions, owner: str) -> str:
+    return sessions.cookie(owner).partition(";")[0]
+
+
+def test_a_session_ends_after_twelve_hours() -> None:
+    now = [1000.0]
+    sessions = Sessions(b"secret", clock=lambda: now[0])
+    cookie = token(sessions, "name:alice")
+    assert sessions.owner(cookie) == "name:alice"
+    now[0] += 12 * 3600 + 1
+    assert sessions.owner(cookie) is None
+
+
+def test_a_session_of_another_gateway_is_not_accepted() -> None:
+    cookie = token(Sessions(b"one"), "name:alice")
+    assert Sessions(b"one").owner(cookie) == "name:alice"  # another worker
+    assert Sessions(b"other").owner(cookie) is None
+
+
+@pytest.mark.parametrize(
+    "header", ["", "x=1", f"{COOKIE}=", f"{COOKIE}=a.b", f"{COOKIE}=ü", f"{COOKIE}=..", "\x00"]
+)
+def test_anything_else_is_no_session(header: str) -> None:
+    assert Sessions(b"secret").owner(header) is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "own"),
+    [
+        ("http://127.0.0.1:8484", "127.0.0.1:8484", True),
+        ("https://gate.example", "gate.example", True),
+        ("https://gate.example:443", "gate.example", True),
+        ("http://[::1]:8484", "[::1]:8484", True),
+        ("http://LOCALHOST:8484", "localhost:8484", True),
+        ("http://127.0.0.1:8485", "127.0.0.1:8484", False),
+        ("http://evil.example", "127.0.0.1:8484", False),
+        ("http://gate.example.evil.example", "gate.example", False),
+        ("ftp://gate.example", "gate.example", False),
+        ("null", "127.0.0.1:8484", False),
+        ("", "127.0.0.1:8484", False),
+        ("http://", "", False),
+    ],
+)
+def test_pages_of_this_server(origin: str, host: str, own: bool) -> None:
+    assert is_own_page(origin, host) is own
+
+
+def test_a_gateway_without_keys_shows_nothing_to_other_machines() -> None:
+    access = KeyAccess(lambda: Keyring(()))
+    assert access.viewer({}, "127.0.0.1") == Viewer(all=True, owner="anonymous")
+    assert access.viewer({}, "::1") is not None
+    assert access.viewer({}, "192.0.2.7") is None
+    assert access.viewer({}, "") is None
+    assert access.viewer_of("anonymous") is None
+
+
+def test_a_withdrawn_key_loses_its_session() -> None:
+    keys = [Key(key=Secret("env:A", "key-of-alice"), name="alice", inspect=True)]
+    access = KeyAccess(lambda: Keyring(tuple(keys)))
+    assert access.viewer_of("name:alice") == Viewer(all=True, owner="name:alice")
+    keys[0] = Key(key=Secret("env:A", "key-of-alice"), name="alice")
+    assert access.viewer_of("name:alice") == Viewer(all=False, owner="name:alice")
+    keys[0] = Key(key=Secret("env:B", "key-of-bob"), name="bob")
+    assert access.viewer_of("name:alice") is None
+
+
+def test_an_exchange_without_an_owner_is_seen_by_nobody_but_those_who_see_all() -> None:
+    unknown = summarize(LogRecord(id="a"), client="")
+    assert not Viewer(all=False, owner="").may_see(unknown)
+    assert not Viewer(all=False, owner="name:alice").may_see(unknown)
+    assert Viewer(all=True).may_see(unknown)
+
+
+def test_an_exchange_that_is_not_recorded_has_its_row_alone() -> None:
+    with stand() as gateway:
+        exchange = post(gateway, "chat").headers["x-request-id"]
+        seen = get(gateway, f"/inspector/api/exchanges/{exchange}").json()
+        assert (seen["row"]["recorded"], seen["upstream"]["rows"]) == (False, [])
+        answer = get(gateway, f"/inspector/api/exchanges/{exchange}/recording")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_recorded")
