@@ -142,7 +142,7 @@ CASES = {
         "idle_timeout",
         {"timeouts": Timeouts(idle=0.5)},
     ),
-    "informational answers without end": Case(
+    "too many informational responses (1xx)": Case(
         slowly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 99, 0.01),
         "timeout",
         "first_byte_timeout",
@@ -196,7 +196,7 @@ CASES = {
     "a packing that nobody knows": Case(
         http(sse(*CHAT), headers="content-encoding: br\r\n"), "http", "upstream_malformed"
     ),
-    "informational answers without end or pause": Case(
+    "too many informational responses (1xx) or pause": Case(
         for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 9), "http", "upstream_malformed"
     ),
     "a never-ending extension of a chunk": Case(

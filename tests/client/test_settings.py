@@ -154,7 +154,7 @@ def test_a_request_without_a_model_is_refused() -> None:
     "given", ["hello", user("hello"), {"messages": []}], ids=["text", "turn", "dict"]
 )
 def test_what_is_no_request_is_refused(given: object) -> None:
-    with pytest.raises(MisuseError, match=r"a request is made by `request\(…\)`, not `"):
+    with pytest.raises(MisuseError, match=r"a request must be made by `request\(…\)`, not `"):
         Client(URL, model="m").stream(given)
 
 

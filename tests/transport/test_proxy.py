@@ -335,7 +335,7 @@ ODD = {
     "speaks before the server": (
         b"HTTP/1.1 200 OK\r\n\r\nhello",
         "proxy_malformed",
-        "the proxy {} did not answer in HTTP: it says more than was asked",
+        "the proxy {} did not answer in HTTP: it sent more than one response",
     ),
 }  # fmt: skip
 

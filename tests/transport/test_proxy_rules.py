@@ -58,7 +58,7 @@ def test_credentials_of_an_address(text: str, user_and_password: str) -> None:
         ("http://ann:s3cret@", "must have the form `http://HOST:PORT`"),
         ("http://proxy.example/pac?s3cret", "must have the form `http://HOST:PORT`"),
         ("http://[::1", "is not a URL; write `http://HOST:PORT`"),
-        ("http://pro\u0445y.example", "has characters that no host has"),
+        ("http://pro\u0445y.example", "contains a character that a host cannot contain"),
         ("", "must have the form `http://HOST:PORT`"),
         ("system", "must have the form `http://HOST:PORT`"),
         ("proxy.example:3128", "must have the form `http://HOST:PORT`"),

@@ -55,7 +55,7 @@ class IncomingAnswer:
     async def open(self) -> HttpExchange:
         """Send the request and wait for a successful status."""
         if self._exchange is not None or self._left:
-            raise MisuseError("a stream is entered once")
+            raise MisuseError("a stream can be entered only once")
         exchange = self._exchange = HttpExchange(self._session(), self._timeout)
         try:
             await exchange.open(self._call.body, self._call.headers)
@@ -76,7 +76,7 @@ class IncomingAnswer:
         if self._error is not None:
             raise self._error
         if self._exchange is None or self._left:
-            raise MisuseError("a stream is read inside its `with`")
+            raise MisuseError("a stream can be read only inside its `with` block")
         return None if self.done else self._exchange
 
     def feed(self, data: bytes, /) -> list[Event]:

@@ -76,7 +76,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         ClientError: the request exceeds `max_request_bytes`.
     """
     if not isinstance(request, Request):
-        raise MisuseError(f"a request is made by `request(…)`, not `{type(request).__name__}`")
+        raise MisuseError(f"a request must be made by `request(…)`, not `{type(request).__name__}`")
     model = request.model or settings.model
     if not model:
         raise MisuseError("no model: name one for the client or for the request")
@@ -153,7 +153,7 @@ _WORDS: Final[dict[str, Rule]] = {
     "required": (_are_names, "must be a list of names"),
     "enum": (_are_values, "must be a list of values"),
     **dict.fromkeys(
-        ("title", "description", "pattern", "format", "$ref"), (_is_text, "must be a text")
+        ("title", "description", "pattern", "format", "$ref"), (_is_text, "must be a string")
     ),
     **dict.fromkeys(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),

@@ -117,7 +117,7 @@ def peer_error(error: PeerError, broken: str = "") -> ClientError:
             stage = "json"
         case _:
             stage = "protocol"
-    message = f"the server breaks its dialect: {error}"
+    message = f"the server's answer violates its dialect: {error}"
     return ClientError(stage, message, code="upstream_malformed", kind=FaultKind.UPSTREAM_BAD)
 
 

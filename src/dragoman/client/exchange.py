@@ -120,7 +120,7 @@ class HttpExchange:
             MisuseError: another task waits.
         """
         if self.waiting_since is not None:
-            raise MisuseError("an answer is read by one task at a time")
+            raise MisuseError("only one task at a time can read an answer")
         assert self._reply is not None  # noqa: S101 -- `take` refuses before
         self.waiting_since = _now()
         try:
@@ -238,4 +238,4 @@ class HttpExchange:
 
 
 def _unopened() -> bytes | None:
-    raise MisuseError("an answer is read while it is open")
+    raise MisuseError("an answer can be read only while it is open")

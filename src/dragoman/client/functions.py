@@ -47,7 +47,7 @@ def schema_of(function: Callable[..., object]) -> Raw:
     defaults: dict[str, object] = {}
     for name, parameter in parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise MisuseError(f"`{_name(function)}`: `{name}` cannot be given by name")
+            raise MisuseError(f"`{_name(function)}`: `{name}` cannot be passed by keyword")
         types.append((name, hints.get(name, Any)))
         if parameter.default is parameter.empty:
             required.append(name)

@@ -251,7 +251,7 @@ def _turn(turn: Turn | str) -> Turn:
     if isinstance(turn, str):
         return user(turn)
     if not isinstance(turn, Turn):
-        raise MisuseError(f"a turn is made by `user(…)` and the like, not {_kind(turn)}")
+        raise MisuseError(f"a turn must be made by `user(…)` and the like, not {_kind(turn)}")
     return turn
 
 

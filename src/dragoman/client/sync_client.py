@@ -179,12 +179,12 @@ class SyncAnswerStream(StreamedAnswer):
         incoming, ahead = self._incoming, self._ahead
         if ahead is None:
             self._thread.check(self._loop)
-            raise MisuseError("a stream is read inside its `with`")
+            raise MisuseError("a stream can be read only inside its `with` block")
         events: list[Event] = []
         if incoming.check() is None:
             return events
         if not self._reading.acquire(blocking=False):
-            raise MisuseError("an answer is read by one thread at a time")
+            raise MisuseError("only one thread at a time can read an answer")
         try:
             while not (events or incoming.done):
                 events = incoming.feed(ahead.read())

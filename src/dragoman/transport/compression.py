@@ -62,12 +62,12 @@ class _Zlib:
         self._left = self._inner.unconsumed_tail
         self._full = len(out) >= most and not self._inner.eof
         if self._inner.unused_data:
-            raise _wrong("there is something behind its end")
+            raise _wrong("there is data after its end")
         return out
 
     def close(self) -> None:
         if self._inner is None or not self._inner.eof:
-            raise _wrong("it ends too early")
+            raise _wrong("it is truncated")
 
 
 class _Zstd:
@@ -84,12 +84,12 @@ class _Zstd:
         except (zstd.ZstdError, EOFError) as error:
             raise _wrong(error) from error
         if self._inner.unused_data:
-            raise _wrong("there is something behind its end")
+            raise _wrong("there is data after its end")
         return out
 
     def close(self) -> None:
         if not self._inner.eof:
-            raise _wrong("it ends too early")
+            raise _wrong("it is truncated")
 
 
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
@@ -108,4 +108,4 @@ def unpacker(encoding: str) -> Unpacker | None:
 
 
 def _wrong(why: object) -> MalformedError:
-    return MalformedError(f"the body is not packed as its content-encoding says: {why}")
+    return MalformedError(f"the body does not match its content-encoding: {why}")

@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             raise failures.unanswered(self.where)
         if self._parts:
-            raise failures.malformed(self.where, "it says more than was asked")
+            raise failures.malformed(self.where, "it sent more than one response")
         self._transport = None
         del self._parser  # it holds us
         return transport
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self.ended:
             # Test: test_a_connection_on_which_more_arrives_than_was_asked_is_not_used.
-            self._fail(failures.malformed(self.where, "it says more than was asked"))
+            self._fail(failures.malformed(self.where, "it sent more than one response"))
             return
         parts = self._parts
         before = len(parts)
@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
         if 100 <= self.status < 200:
             self._informational += 1
             if self._informational > _MAX_INFORMATIONAL:
-                raise failures.malformed(self.where, "informational answers without end")
+                raise failures.malformed(self.where, "too many informational responses (1xx)")
             return
         self.headers = headers
         coded = headers.get("transfer-encoding", "").lower()

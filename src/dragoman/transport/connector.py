@@ -282,7 +282,7 @@ def request_head(
     lines = [f"{name}: {value}" for name, value in headers_out.items()]
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
-        refused = f"the header `{bad[:40]!a}` holds what no header can"
+        refused = f"the header `{bad[:40]!a}` contains a character that a header cannot contain"
         raise TransportError("connect", "upstream_address", refused)
     return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "", "")).encode()
 

@@ -123,7 +123,7 @@ def parse_proxy(text: str) -> Proxy:
     if parts.scheme not in _PORTS or not host or parts.path.strip("/") or parts.query:
         raise ConfigError("the proxy's address must have the form `http://HOST:PORT`")
     if any(not "!" <= character <= "~" for character in host):
-        raise ConfigError("the proxy's host has characters that no host has")
+        raise ConfigError("the proxy's host contains a character that a host cannot contain")
     return Proxy(
         host,
         port or _PORTS[parts.scheme],

@@ -56,7 +56,7 @@ class Reply:
         if encoding not in _PLAIN:
             packing = unpacker(encoding)
             if packing is None:
-                message = f"content-encoding `{encoding[:40]}`, which was not asked for"
+                message = f"content-encoding `{encoding[:40]}`, which was not requested"
                 raise failures.malformed(connection.where, message)
             self.take = partial(self._take_unpacked, packing)
 

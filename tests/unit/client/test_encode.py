@@ -51,7 +51,7 @@ def test_a_valid_schema_is_one(schema: dict) -> None:
         ({"properties": {"a": {"items": [5]}}}, "`$.properties.a.items[0]` is not a schema"),
         ({"anyOf": {}}, "`$.anyOf` must be a list of schemas"),
         ({"oneOf": [{}, 5]}, "`$.oneOf[1]` is not a schema"),
-        ({"description": 5}, "`$.description` must be a text"),
+        ({"description": 5}, "`$.description` must be a string"),
         ({"properties": {"a": {"minLength": -1}}}, "`$.properties.a.minLength` must be a number"),
         ({"properties": {"a": {"maximum": "5"}}}, "`$.properties.a.maximum` must be a number"),
         ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "`$.properties.a.$ref` has no target"),

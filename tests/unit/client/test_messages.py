@@ -362,8 +362,14 @@ def unnamed(*, place: complex) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: request([user("Hi")]), "a turn is made by `user(…)` and the like, not `list`"),
-        (lambda: request({"role": "user"}), "a turn is made by `user(…)` and the like, not `dict`"),
+        (
+            lambda: request([user("Hi")]),
+            "a turn must be made by `user(…)` and the like, not `list`",
+        ),
+        (
+            lambda: request({"role": "user"}),
+            "a turn must be made by `user(…)` and the like, not `dict`",
+        ),
         (
             lambda: request("Hi", tools=[unnamed]),
             "`unnamed`: the type of `place`, `complex`",
