@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Final
 
-from tools.strangers import run_tests
+from tools.strangers import ROOT
 
 VARIABLE: Final = "DRAGOMAN_CHROMIUM"
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -53,7 +53,8 @@ def main() -> int:
     arguments = sys.argv[1:]
     if not any(one.startswith("tests") for one in arguments):
         arguments.append("tests/browser")
-    return run_tests(arguments, ["--timeout", "180", "--durations", "5"], processes=2)
+    options = ["-n", "2", "--dist", "loadfile", "--timeout", "180", "--durations", "5"]
+    return subprocess.call([sys.executable, "-m", "pytest", *options, *arguments], cwd=ROOT)
 
 
 if __name__ == "__main__":

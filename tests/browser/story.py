@@ -30,7 +30,7 @@ CLIENTS = {
     "OpenAI SDK": "OpenAI/Python 2.7.1",
     "LangGraph": "langgraph-sdk 0.3",
 }
-_KIMI = "kimi-k2+leak-reasoning+think"
+_KIMI = "kimi-k2+leak-reasoning+think+pace:4"
 _RESULT = "2 failed, 14 passed in 0.61s"
 _TESTS = ("Bash", {"command": "pytest -q tests/test_dates.py"}, _RESULT)
 _LINES = "41  def parse_iso(text: str) -> datetime:\n42      parts, offset = _split(text)\n43      return datetime(*parts)"
@@ -179,13 +179,7 @@ def _make_real(folder: Path) -> None:
     for number, file in enumerate(files):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         record = lines[-1]["record"]
-        slower = chance.uniform(900, 12_000) / record["duration_ms"]
-        for line in lines:
-            if "at" in line:
-                line["at"] = round(line["at"] * slower, 3)
-        for key in ("duration_ms", "first_event_ms"):
-            if record.get(key):
-                record[key] = round(record[key] * slower, 1)
+        _slow_down(lines, chance)
         lines[0]["time"] = record["time"] = begin + number * 17
         model = record.get("upstream_model")
         record["upstream_model"] = _NAMES.get(model, model)
@@ -200,6 +194,23 @@ def _make_real(folder: Path) -> None:
             cost = (tokens - cached) * 0.6 + cached * 0.15 + record.get("tokens_out", 0) * 2.5
             record |= {"tokens_in": tokens, "tokens_cached": cached, "cost": round(cost / 1e6, 6)}
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _slow_down(lines: list[dict[str, Any]], chance: random.Random) -> None:
+    """Stretch the times of an exchange: the first event comes after a while, and the end after some seconds."""
+    record = lines[-1]["record"]
+    duration = chance.uniform(1500, 12_000)
+    first = duration * chance.uniform(0.08, 0.35)
+    begin = next((line["at"] for line in lines if line["line"] == "read"), lines[-1]["at"])
+    rest = max(lines[-1]["at"] - begin, 0.001)
+    for line in lines:
+        if "at" in line and line["at"] < begin:
+            line["at"] = round(line["at"] / begin * first * 0.9, 3)
+        elif "at" in line:
+            line["at"] = round(first + (line["at"] - begin) / rest * (duration - first), 3)
+    record["duration_ms"] = round(duration, 1)
+    if record.get("first_event_ms"):
+        record["first_event_ms"] = round(first, 1)
 
 
 def _mixed(files: list[Path]) -> list[Path]:

@@ -101,6 +101,8 @@ def find_calls(
                 text = delta_text(event) or ""
                 if text and getattr(event, "index", None) == calls[-1].block:
                     arguments.append(text)
+    if calls and calls[-1].state == "incomplete" and not calls[-1].arguments:
+        calls[-1].arguments = "".join(arguments)[:ARGUMENT_CHARS]  # the answer failed inside of it
     for call, client_id in zip(calls, client_ids, strict=False):
         call.client_id = client_id
     _add_native(calls, findings, positions)

@@ -132,10 +132,9 @@ class ExchangeView {
     const { received, sent, diff } = this.exchange.request;
     const last = sent.at(-1);
     setText(this.requestHint, last ? `as received, and as sent to ${last.upstream}` : "as received");
-    if (kind === "received") replace(this.requestBox, h("pre", { class: "whole" }, received.text));
+    if (kind === "received" || (kind === "diff" && !last)) replace(this.requestBox, h("pre", { class: "whole" }, received.text));
     else if (kind === "sent") replace(this.requestBox, sent.length ? sent.map((each) => [sent.length > 1 ? h("p", { class: "none" }, `Attempt ${each.attempt}, ${each.upstream}`) : null, h("pre", { class: "whole" }, each.text)]) : h("p", { class: "none" }, "No request was sent."));
-    else if (last) replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));
-    else replace(this.requestBox, h("p", { class: "none" }, "No request was sent."));
+    else replace(this.requestBox, diffView(diff, { texts: [received.text, last.text], label: "Request as received, and as sent" }));
   }
 
   // ---- selection
