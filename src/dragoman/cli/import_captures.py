@@ -24,7 +24,7 @@ Examples:
 
 
 @click.command("import", help=_HELP, short_help="Make recordings of a HAR or mitmproxy file.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -38,8 +38,12 @@ def command(file: Path, *, out: Path) -> None:
     from dragoman.recorder.recording import RecordingError, recording_of
     from dragoman.recorder.writer import file_name
 
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{file}: {error.strerror}") from error
     written = left_out = 0
-    for capture in read_captures(file.read_bytes()):
+    for capture in read_captures(data):
         if not dialect_of(capture):
             left_out += 1
             continue
