@@ -3,7 +3,7 @@
 Ids, time and keys come in here, from the shell; the core makes none of them up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -87,7 +87,11 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def call_ids(self) -> ClientIds:
         """The ids that the client gets for the answer's calls; the request used none of them."""
-        used = () if self.request is None else _call_ids(self.request)
+        request = self.request
+        if request is None or not request.turns:
+            used: Iterable[str] = () if request is None else request.outlined_ids
+        else:
+            used = _call_ids(request)
         return ClientIds(used, verbatim=self.verbatim_ids)
 
     @property

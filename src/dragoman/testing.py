@@ -9,6 +9,9 @@ The simulator is a real server on loopback, so any SDK can be tested against it.
 `check_format` tests a format of tool calls in text, as `dragoman formats check` does:
 
     assert all(outcome.passed for outcome in check_format(MY_FORMAT))
+
+`check_recording` translates a recorded exchange again, as `dragoman diff` does; `dragoman case --pytest` writes such
+tests.
 """
 
 import asyncio
@@ -20,12 +23,42 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
+from dragoman.recorder.recording import RecordingError, read_recording
+from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 from dragoman.simulator.server import Simulator as _Server
 from dragoman.toolcalls.format_suite import Outcome, check_format
 
-__all__ = ["Outcome", "ReceivedRequest", "Simulator", "check_format"]
+__all__ = ["Outcome", "ReceivedRequest", "Simulator", "check_format", "check_recording"]
 
 T = TypeVar("T")
+
+
+def check_recording(path: Path) -> None:
+    """Translate the upstream's bytes of a recording again, and compare with what was recorded.
+
+    Args:
+        path: A file that `dragoman serve --record DIR` has written.
+
+    Raises:
+        AssertionError: An event, or a byte for the client, differs; names the first one.
+        DragomanError: The file is not a recording, or no upstream answered.
+    """
+    recording = read_recording(path)
+    attempt = recording.answered
+    if attempt is None:
+        raise RecordingError(f"{path}: no upstream answered, so there is nothing to translate")
+    again = replay(recording, attempt)
+    found = recorded_differences(recording, attempt, again)
+    if found:
+        first = found[0]
+        old, new = (
+            "nothing" if one is None else bytes(one).decode()
+            for one in (first.recorded, first.replayed)
+        )
+        raise AssertionError(f"{path}: event {first.index} was {old} and is now {new}")
+    at = different_bytes(recording, again)
+    if at is not None:
+        raise AssertionError(f"{path}: the client's bytes differ from byte {at}")
 
 
 class ReceivedRequest(Struct, frozen=True, kw_only=True):

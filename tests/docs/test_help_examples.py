@@ -19,6 +19,9 @@ PARSED = (
     "dragoman mcp",
     "dragoman formats check",
     "dragoman inspect",
+    "dragoman import",
+    "dragoman replay --serve",
+    "dragoman tail",
 )
 
 

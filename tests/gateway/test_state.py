@@ -1,6 +1,7 @@
 """Two gateways on one Redis behave as one, and go on without it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -62,10 +63,14 @@ def two(redis: RedisServer) -> Iterator[list[Stand]]:
 
 
 async def ask_all(stands: list[Stand], key: str, model: str, number: int) -> list[int]:
-    """Ask gateways in turn, many at once; return the statuses."""
+    """Ask gateways in turn, ten at once; return the statuses.
+
+    All servers and clients of a test are in one process: more at once would make it too busy to hear Redis in time.
+    """
     headers = {"authorization": f"Bearer sk-{key}"}
     body = question("chat", model, stream=False)
-    async with httpx2.AsyncClient(timeout=60, headers=headers) as client:
+    limits = httpx2.Limits(max_connections=10)
+    async with httpx2.AsyncClient(timeout=60, headers=headers, limits=limits) as client:
         asked = (client.post(stands[n % len(stands)].url + PATHS["chat"], json=body) for n in range(number))  # fmt: skip
         return [one.status_code for one in await asyncio.gather(*asked)]
 
@@ -152,6 +157,61 @@ def test_upstream_that_is_well_again_is_known_too(two: list[Stand]) -> None:
 
     assert 200 == ask(two[1], "free", "down/plain").status_code  # the only upstream of its route
     until(lambda: "well" == upstreams(two[0])["down"]["state"])
+
+
+# --- stored responses ---------------------------------------------------------------------------------
+
+
+def respond(gateway: Stand, text: str, **fields: Any) -> httpx2.Response:
+    body = {"model": "chat/plain", "input": text, **fields}
+    return post(gateway, "responses", body, headers={"authorization": "Bearer sk-free"})
+
+
+def test_response_of_one_gateway_continues_on_the_other(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    first = respond(two[0], "My name is Ada.").json()
+    second = respond(two[1], "Who am I?", previous_response_id=first["id"])
+    third = respond(two[0], "And now?", previous_response_id=second.json()["id"])
+    headers = {"authorization": "Bearer sk-free"}
+    found = get(two[1], f"/v1/responses/{first['id']}", headers=headers)
+    other = get(two[1], f"/v1/responses/{first['id']}", headers={"authorization": "Bearer sk-double"})  # fmt: skip
+
+    assert (200, 200) == (second.status_code, third.status_code)
+    asked = json.loads(two[0].simulator.exchanges[-1].body)["messages"]
+    sent = [message["content"] for message in asked if message["role"] == "user"]
+    assert ["My name is Ada.", "Who am I?", "And now?"] == sent
+    assert first == found.json()
+    assert 404 == other.status_code
+    with redis.client() as client:
+        assert all(client.ttl(name) > 0 for name in client.keys("*"))
+
+
+def test_deleted_response_is_gone_on_both(two: list[Stand]) -> None:
+    made = respond(two[0], "Hello").json()["id"]
+    headers = {"authorization": "Bearer sk-free"}
+    deleted = httpx2.delete(f"{two[1].url}/v1/responses/{made}", headers=headers)
+
+    assert deleted.json()["deleted"]
+    assert 404 == get(two[0], f"/v1/responses/{made}", headers=headers).status_code
+    refused = respond(two[0], "More", previous_response_id=made)
+    assert 400 <= refused.status_code < 500
+
+
+def test_stored_responses_fail_clearly_while_redis_is_away(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    made = respond(two[0], "Hello").json()["id"]
+    redis.kill()
+    until(lambda: "away" == ready(two[1]))
+
+    refused = respond(two[1], "More", previous_response_id=made)
+    fresh = respond(two[1], "Hello")
+
+    assert 503 == refused.status_code
+    assert "Redis does not respond" in refused.text
+    assert 200 == fresh.status_code
+    assert notices(two[1], "response not stored")
 
 
 # --- Redis is away ------------------------------------------------------------------------------------

@@ -239,6 +239,18 @@ def test_a_replay_is_asked_for_by_post_of_the_page_alone(served: Stand) -> None:
     assert form.status_code == 400
 
 
+def test_a_case_is_written_beside_the_recordings(served: Stand) -> None:
+    folder = Path(served.running.gateway.plan.settings.record.dir)
+    path = f"{served.url}{API}/{newest(served)}/case"
+    assert httpx2.get(path).status_code == 405
+    assert httpx2.post(path, json={}).status_code == 403
+    assert not (folder / "cases").exists()
+    made = httpx2.post(path, json={}, headers={"origin": served.url}).json()
+    assert made["folder"] == f"cases/{made['name']}"
+    for file in made["files"]:
+        assert (folder / made["folder"] / file).read_bytes()
+
+
 def test_a_deleted_recording_is_gone(served: Stand) -> None:
     post(served, "chat")
     rows = f"{API}?limit=1"
@@ -263,6 +275,11 @@ def test_another_key_cannot_guess_an_exchange(tmp_path: Path) -> None:
             "x-request-id"
         ]
         until(lambda: bool(list(tmp_path.iterdir())))
+        case = f"{gateway.url}{API}/{exchange}/case"
+        own = {"origin": gateway.url}
+        for key, status in {"key-of-bob": 404, "key-of-alice": 403}.items():
+            headers = {**own, "x-api-key": key}
+            assert httpx2.post(case, json={}, headers=headers).status_code == status
         for path in ("", "/bytes", "/recording"):
             asked = f"{API}/{exchange}{path}"
             assert get(gateway, asked, headers={"x-api-key": "key-of-bob"}).status_code == 404

@@ -1,6 +1,5 @@
 """`dragoman diff`: what the code of today does differently from what was recorded."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -32,10 +31,10 @@ _SHOWN_CHARS: Final = 400  # of an event
 )
 @click.option("--all", "everything", is_flag=True, help="Show every event that differs.")
 def command(paths: tuple[Path, ...], *, everything: bool) -> None:
-    from dragoman.recorder.recording import RecordingError
+    from dragoman.recorder.recording import RecordingError, recording_files
 
     same = differing = bad = 0
-    for file in _files(paths):
+    for file in recording_files(paths):
         try:
             if _differs(file, everything=everything):
                 differing += 1
@@ -49,29 +48,17 @@ def command(paths: tuple[Path, ...], *, everything: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
-    from dragoman.recorder.lines import SUFFIX
-
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(path.rglob(f"*{SUFFIX}"))
-        else:
-            yield path
-
-
 def _differs(file: Path, *, everything: bool) -> bool:
     """Print what differs, and return whether anything does."""
     from dragoman.recorder.recording import read_recording
-    from dragoman.recorder.replay import differences, different_bytes, replay
+    from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 
     recording = read_recording(file)
     attempt = recording.answered
     if attempt is None:
         return False
     again = replay(recording, attempt)
-    found = differences(attempt.events, again.events)
-    if recording.torn_at is not None or recording.outcome is None:
-        found = [one for one in found if one.recorded is not None]  # the rest was not recorded
+    found = recorded_differences(recording, attempt, again)
     if not found:
         at = different_bytes(recording, again)
         if at is None:

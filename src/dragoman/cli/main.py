@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Entry]] = {
+    "case": Entry("dragoman.cli.case:command", "Make a test of a recorded exchange."),
     "check": Entry("dragoman.cli.check:command", "Check whether a stream is legal in its dialect."),
     "config": Entry("dragoman.cli.config:command", "Write, check and show the gateway's settings."),
     "diff": Entry("dragoman.cli.diff:command", "Compare recordings with the code of today."),
@@ -30,6 +31,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     ),
     "formats": Entry(
         "dragoman.cli.formats:command", "List the formats of tool calls written as text."
+    ),
+    "import": Entry(
+        "dragoman.cli.import_captures:command", "Make recordings of a HAR or mitmproxy file."
     ),
     "inspect": Entry("dragoman.cli.inspect:command", "Look at recordings in a web page."),
     "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as MCP tools."),
@@ -41,6 +45,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
     "show": Entry("dragoman.cli.show:command", "Print a recorded exchange."),
     "simulate": Entry("dragoman.cli.simulate:command", "Run a simulated model, offline."),
+    "tail": Entry("dragoman.cli.tail:command", "Follow the exchanges of a running gateway."),
     "translate": Entry(
         "dragoman.cli.translate:command", "Translate a stream, body or request to another dialect."
     ),

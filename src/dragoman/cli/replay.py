@@ -9,6 +9,9 @@ _HELP: Final = """Translate the upstream's bytes of a recording with the code of
 
 Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
 
+With --serve, recordings play the upstream instead: a server answers each request with the recorded answer that fits
+best (the same request, else the same model, else the same path), with the original pauses.  F may be a folder then.
+
 \b
 Exit codes:
   0  translated
@@ -18,11 +21,12 @@ Exit codes:
 Examples:
   dragoman replay recording.dragoman
   dragoman replay --events --split 1 recording.dragoman
+  dragoman replay --serve --port 8490 --speed 10 recording.dragoman
 """
 
 
 @click.command("replay", help=_HELP, short_help="Translate a recorded answer again.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, path_type=Path), metavar="F")
 @click.option("--events", is_flag=True, help="Print the events instead, one JSON object per line.")
 @click.option(
     "--split",
@@ -30,10 +34,38 @@ Examples:
     metavar="N",
     help="Cut the upstream's bytes every N bytes, instead of where they were cut.",
 )
-def command(file: Path, *, events: bool, split: int | None) -> None:
-    from dragoman.recorder.recording import RecordingError, read_recording
+@click.option("--serve", "serves", is_flag=True, help="Play recordings as an upstream.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    help="--serve: how many times as fast as it was; 0: without pauses.  [default: 1]",
+)
+@click.option("--host", default="127.0.0.1", help="--serve: the address.  [default: 127.0.0.1]")
+@click.option("--port", default=8490, help="--serve: the port; 0: any free one.  [default: 8490]")
+def command(  # noqa: PLR0913 -- one for each option
+    file: Path,
+    *,
+    events: bool,
+    split: int | None,
+    serves: bool,
+    speed: float,
+    host: str,
+    port: int,
+) -> None:
+    from dragoman.recorder.recording import RecordingError, read_recording, recording_files
     from dragoman.recorder.replay import replay
 
+    if serves:
+        from dragoman.cli.replay_server import RecordedUpstream, serve
+
+        upstream = RecordedUpstream(list(recording_files([file])), speed=speed)
+        if not upstream.size:
+            raise RecordingError(f"{file}: no upstream answered, so there is nothing to play")
+        serve(upstream, host=host, port=port)
+        return
+    if file.is_dir():
+        raise click.BadParameter("a folder can only be played with --serve", param_hint="F")
     recording = read_recording(file)
     attempt = recording.answered
     if attempt is None:

@@ -20,7 +20,7 @@ from dragoman.gateway.routing import Hop
 from dragoman.translate_requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 
-_STATUS: Final = {415: 415}  # statuses that no kind of fault has
+_STATUS: Final = {415: 415, 503: 503}  # statuses that the fault's kind does not have
 # Test: test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client.
 # The gateway's own credential was refused, which the client cannot change.
 _CREDENTIALS: Final = frozenset({FaultKind.AUTH, FaultKind.PERMISSION})

@@ -94,6 +94,8 @@ class Feeder:
     whole answer at its end.
     """
 
+    __slots__ = ("_heavy", "_received", "_translator")
+
     def __init__(self, heavy: HeavyWork, translator: Translator) -> None:
         self._heavy = heavy
         self._translator = translator

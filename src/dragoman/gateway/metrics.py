@@ -106,6 +106,7 @@ class Metrics:
     def __init__(self, gauges: Callable[[], dict[Series, float]]) -> None:
         self._counts: defaultdict[Series, float] = defaultdict(float)
         self._timings: dict[Series, Timing] = {}
+        self._gaps: dict[str, Callable[[float], None]] = {}  # by upstream
         self._gauges = gauges
         self._folder: Path | None = None
         self._writing: asyncio.TimerHandle | None = None
@@ -136,6 +137,9 @@ class Metrics:
 
     def gaps(self, upstream: str) -> Callable[[float], None]:
         """Return a function that takes the time between two reads of one upstream's stream."""
+        known = self._gaps.get(upstream)
+        if known is not None:
+            return known  # a function for each open stream would take 400 bytes
         timing, bounds = self._timing(("event_gap_seconds", upstream)), BOUNDS["event_gap_seconds"]
         buckets = timing.buckets
 
@@ -143,6 +147,7 @@ class Metrics:
             buckets[bisect_left(bounds, seconds)] += 1
             timing.total += seconds
 
+        self._gaps[upstream] = gap
         return gap
 
     def request(self, record: RequestRecord) -> None:

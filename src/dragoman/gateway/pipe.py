@@ -61,8 +61,8 @@ class Pipe:
         self._data: bytes | None = None  # what the task has to feed; nothing: the end
         self._out = b""  # what the task has to write
 
-    async def begin(self) -> bytes:
-        """Read until the response has content or ended without any; return what the client gets.
+    async def begin(self) -> None:
+        """Read until the response has content or ended without any; `run` writes what this leads to.
 
         Raises:
             TransportError: the response breaks off.
@@ -76,10 +76,10 @@ class Pipe:
             self._stream.note_read()
             light = data and feeder.is_light(data)
             held.append(translator.feed(data) if light else await feeder.feed(data))
-        return b"".join(held)
+        self._out = b"".join(held)
 
-    async def run(self, out: bytes, before_write: Callable[[], object] | None) -> bytes:
-        """Forward everything as it arrives, after `out`; return the last bytes, which are not written yet.
+    async def run(self, before_write: Callable[[], object] | None) -> bytes:
+        """Forward everything as it arrives; return the last bytes, which are not written yet.
 
         `before_write` is called before each write.
 
@@ -88,27 +88,30 @@ class Pipe:
             ClientLeftError: the client closed its connection.
         """
         self._before_write = before_write
-        while not self._translator.done:
-            if out and before_write is not None:
-                before_write()
-            await self._stream.write(out)
-            out = b""  # nothing that was sent is kept while this waits
-            out = await self._flow()
-        return out
-
-    async def _flow(self) -> bytes:
-        """Let the stream flow until the task is needed; return what it has to write."""
-        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        out, self._out = self._out, b""
         self._reply.listen(self._forward)
         try:
-            self._forward()  # what arrived while the task was at work
-            await waiter
+            while not self._translator.done:
+                if out and before_write is not None:
+                    before_write()
+                await self._stream.write(out)
+                out = b""  # nothing that was sent is kept while this waits
+                await self._flow()
+                out, self._out = self._out, b""
+                if self._data is not None:
+                    data, self._data = self._data, None
+                    out = await self._feeder.feed(data)
+                    del data
         finally:
             self._reply.listen(None)
-            self._waiter = None
-        data, self._data = self._data, None
-        out, self._out = self._out, b""
-        return out if data is None else await self._feeder.feed(data)
+            self._waiter = None  # the traceback of a failure that it holds leads back to here
+        return out
+
+    def _flow(self) -> asyncio.Future[None]:
+        """Let the stream flow; return what is done when the task is needed."""
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
+        self._forward()  # what arrived while the task was at work
+        return waiter
 
     def _forward(self) -> None:
         """Forward what has arrived, one write for each read; wake the task where a callback cannot go on."""

@@ -20,16 +20,17 @@ from dragoman.errors import ConfigError, DragomanError, cannot_listen
 from dragoman.event_loop import new_event_loop, on_signal
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.capacity import Descriptors, share_out
-from dragoman.gateway.config.settings import Route, Settings, Upstream
+from dragoman.gateway.config.settings import Route, Settings, Store, Upstream
 from dragoman.gateway.connections import ClientServer
 from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.logging import Logger, http_logger
 from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.reasoning_memory import ReasoningMemory
+from dragoman.gateway.responses.redis_tables import RedisTables
 from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.state.state import open_state
+from dragoman.gateway.state.state import State, open_state
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
@@ -80,7 +81,12 @@ class Running:
             stack.push_async_callback(state.close)
             keyring = Keyring(settings.server.keys, state)
             plan = self._plan(settings, keyring)
-            store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
+            store = await open_store(
+                settings.store,
+                environ=os.environ,
+                owners=keyring.owners,
+                shared=_tables(settings, state),
+            )
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
             )
@@ -170,6 +176,19 @@ class Running:
 
     def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
         return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)
+
+
+def _tables(settings: Settings, state: State) -> Callable[[Store], RedisTables] | None:
+    """Return what opens the stored responses that several gateways share; None: there are none."""
+    if settings.server.state is None:
+        return None
+    url = settings.server.state.value
+    return lambda store: RedisTables(
+        url,
+        max_bytes=store.max_bytes,
+        max_age_days=store.max_age_days,
+        available=lambda: state.status == "connected",
+    )
 
 
 def _room() -> Descriptors | None:

@@ -512,7 +512,7 @@ class UpstreamCall:
         stream = self._stream
         stream.translator = translator
         pipe = Pipe(reply, translator, stream, self._runtime.heavy, self._recording)
-        out = await pipe.begin()
+        await pipe.begin()
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         stream.note_first_content()
@@ -520,8 +520,8 @@ class UpstreamCall:
         self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
-        out = await pipe.run(out, partial(self._note_ids, translator) if self._notes_ids else None)
-        await self._finish(translator, out)
+        last = await pipe.run(partial(self._note_ids, translator) if self._notes_ids else None)
+        await self._finish(translator, last)
         await reply.settle()
         return True
 
@@ -645,6 +645,8 @@ class FaultRedaction:
     `UpstreamCall` handles a failure before that, which may lead to another attempt.  This stage must not refer
     to that call or to the client's stream: the stream refers to it by its translator.
     """
+
+    __slots__ = ("_begun", "_context", "_hop", "_route")
 
     def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
         self._context = context

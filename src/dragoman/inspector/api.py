@@ -32,6 +32,7 @@ from dragoman.inspector.recordings import (
     load,
     replay_view,
     side_bytes,
+    write_case,
 )
 from dragoman.inspector.summary import Summary
 from dragoman.recorder.lines import SUFFIX
@@ -91,6 +92,10 @@ class _Login(Struct):
 
 class _Replay(Struct):
     split: Annotated[int, Meta(ge=0)] = 0
+
+
+class _Case(Struct):
+    pass
 
 
 class Inspector:
@@ -170,6 +175,8 @@ class Inspector:
                 return await self._replay(http, viewer, exchange)
             case ["playground"]:
                 return await self._playground(http)
+            case ["exchanges", exchange, "case"]:
+                return await self._case(http, viewer, exchange)
             case ["live"]:
                 return await self._listen(http, viewer)
         raise ApiError(404, "not_found", "there is nothing here")
@@ -352,6 +359,24 @@ class Inspector:
             )
         except playground.PlaygroundError as error:
             raise ApiError(422, "cannot_parse", str(error)) from error
+
+    async def _case(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Write a test of a recorded exchange beside the recordings."""
+        await _body(http, _Case)
+        found = await self._find(viewer, exchange)
+        if not viewer.all:
+            raise ApiError(403, "permission", "only a key with the right `inspect` may write cases")
+        folder = self._path(found).parent
+
+        def work() -> bytes:
+            try:
+                return msgspec.json.encode(write_case(folder, self._load(found).recording))
+            except RecordingError as error:
+                raise ApiError(422, "no_case", str(error)) from error
+            except OSError as error:
+                raise ApiError(500, "not_written", f"{error.strerror}") from error
+
+        return _json(await self._in_thread(work))
 
     # --- conversations ---------------------------------------------------------------------------
 

@@ -9,13 +9,21 @@ from msgspec import Raw, Struct
 
 from dragoman.errors import DragomanError
 from dragoman.inspector.index import last_line
-from dragoman.recorder.recording import AttemptRecord, Recording, parse_recording
+from dragoman.recorder.case import case_name, pytest_files
+from dragoman.recorder.recording import (
+    AttemptRecord,
+    Recording,
+    RecordingError,
+    parse_recording,
+)
 from dragoman.recorder.replay import differences, different_bytes, replay
 from dragoman.wire.json_values import decode_any
 
 MOST_BYTES: Final = 32 * 1024 * 1024  # of a recording that is shown
 RANGE_BYTES: Final = 256 * 1024  # of one answer with bytes
 _MOST_DIFFERENCES: Final = 500
+_CASES: Final = "cases"
+_MOST_CASES: Final = 1000
 _TEXT_FIELDS: Final = {"text": "text", "reasoning": "text", "args": "json", "input": "text"}
 
 Side: TypeAlias = Literal["upstream", "client", "received", "sent"]
@@ -123,3 +131,31 @@ def joined(events: Sequence[Raw]) -> list[Raw]:
         else:
             found.append(fields)
     return [Raw(msgspec.json.encode(one)) for one in found]
+
+
+class Case(Struct, frozen=True):
+    """A test that was written."""
+
+    name: str
+    folder: str  # beside the recordings
+    files: list[str]
+
+
+def write_case(folder: Path, recording: Recording) -> Case:
+    """Write a test for pytest into `cases` beside the recordings.
+
+    Raises:
+        RecordingError: no upstream answered, or there are too many cases.
+        OSError: it cannot be written.
+    """
+    name = case_name(recording)
+    files = pytest_files(recording, name)
+    cases = folder / _CASES
+    cases.mkdir(mode=0o700, exist_ok=True)
+    if sum(1 for _ in cases.iterdir()) >= _MOST_CASES:
+        raise RecordingError(f"there are {_MOST_CASES} cases already in `{_CASES}`")
+    target = cases / name
+    target.mkdir(mode=0o700, exist_ok=True)
+    for file, data in files.items():
+        (target / file).write_bytes(data)
+    return Case(name, f"{_CASES}/{name}", sorted(files))

@@ -1,6 +1,6 @@
 """Reading a recording: the lines of a file, up to where it was torn, and what belongs together in them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from dragoman.errors import DragomanError
 from dragoman.recorder.lines import (
+    SUFFIX,
     VERSION,
     Attempt,
     Events,
@@ -78,6 +79,15 @@ class Recording(Struct):
             ),
             None,
         )
+
+
+def recording_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield files, and of folders all recordings in them, the oldest first."""
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.rglob(f"*{SUFFIX}"))
+        else:
+            yield path
 
 
 def read_recording(path: Path) -> Recording:

@@ -111,6 +111,16 @@ def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Differ
     ]
 
 
+def recorded_differences(
+    recording: Recording, attempt: AttemptRecord, replayed: Replayed
+) -> list[Difference]:
+    """Return the events that differ from recorded ones; of a recording that ends early, as far as it goes."""
+    found = differences(attempt.events, replayed.events)
+    if recording.torn_at is not None or recording.outcome is None:
+        found = [one for one in found if one.recorded is not None]  # the rest was not recorded
+    return found
+
+
 def _facts(event: Raw) -> dict[str, object]:
     """Return the fields of an event that are not empty: a later version may have more fields."""
     return {name: value for name, value in decode_any(event).items() if value}

@@ -32,7 +32,7 @@ _READ_BYTES: Final = 1024 * 1024
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
-_SECRET_HEADERS: Final = frozenset(
+SECRET_HEADERS: Final = frozenset(
     {
         "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
         "set-cookie",
@@ -51,6 +51,13 @@ _TEXT_RUN: Final = b'{"event":"text_run"'
 class _Texts(msgspec.Struct):
     index: int
     texts: list[str]
+
+
+def file_name(began: float, request_id: str) -> str:
+    """Return the name of an exchange's file: it begins with the time, so that names sort by it."""
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(began))
+    safe = _UNSAFE.sub("_", request_id)[:80]
+    return f"{moment}.{int(began % 1 * 1000):03d}Z-{safe}{lines.SUFFIX}"
 
 
 class Folder:
@@ -72,8 +79,7 @@ class Folder:
 
     def open(self, began: float, request_id: str) -> tuple[str, int]:
         """Create the file of an exchange; return its name and descriptor."""
-        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(began))
-        name = f"{moment}.{int(began % 1 * 1000):03d}Z-{_UNSAFE.sub('_', request_id)[:80]}{lines.SUFFIX}"
+        name = file_name(began, request_id)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
         return name, os.open(self._path / name, flags, 0o600)
 
@@ -104,7 +110,7 @@ class ExchangeFile:
         self._folder = folder
         self._began = began
         self._most = policy.max_file_bytes
-        secrets = (*policy.secrets, *_credentials(began.headers))
+        secrets = (*policy.secrets, *credentials_of(began.headers))
         self._blot = Blotter(secrets, policy.patterns).blot
         self._waiting: list[bytes] = []  # lines, while there is no file
         self._size = 0
@@ -247,7 +253,7 @@ class ExchangeFile:
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         return {
-            name: "***" if name.lower() in _SECRET_HEADERS else self._text(value)
+            name: "***" if name.lower() in SECRET_HEADERS else self._text(value)
             for name, value in headers.items()
         }
 
@@ -295,11 +301,11 @@ def _report(reason: str) -> None:
     sys.stdout.flush()
 
 
-def _credentials(headers: dict[str, str]) -> Iterator[str]:
+def credentials_of(headers: dict[str, str]) -> Iterator[str]:
     """Yield a client's credentials, which may occur elsewhere in the exchange too."""
     for name, value in headers.items():
         credential = value.rpartition(" ")[2]
-        if name.lower() in _SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
+        if name.lower() in SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
             yield credential
 
 

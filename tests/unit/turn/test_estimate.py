@@ -1,6 +1,7 @@
 """What is guessed of a request's size, and what is seen of its content at a glance."""
 
 import pytest
+from msgspec import Raw
 
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.request import (
@@ -8,9 +9,13 @@ from dragoman.turn.request import (
     DocumentPart,
     ImagePart,
     Part,
+    RefusalPart,
     Request,
     Role,
+    SearchResultPart,
+    ServerToolPart,
     TextPart,
+    TextSource,
     ToolCallPart,
     ToolResultPart,
     Turn,
@@ -36,6 +41,11 @@ def request(*parts: Part) -> Request:
         ((ToolResultPart("1", (TextPart("a" * 40), IMAGE)),), 1618),
         ((IMAGE,), 1604),
         ((DocumentPart(Base64Source("application/pdf", "A" * 3000)),), 14),
+        ((DocumentPart(TextSource("a" * 400)),), 104),
+        ((DocumentPart(None, parts=(TextPart("a" * 400),)),), 104),
+        ((SearchResultPart("s", "t", (TextPart("a" * 400),)),), 108),
+        ((RefusalPart("a" * 400),), 104),
+        ((ServerToolPart("openai", "a" * 400, Raw(b"{}")),), 104),
     ],
 )
 def test_tokens_are_guessed_from_what_each_part_holds(parts: tuple[Part, ...], tokens: int) -> None:

@@ -487,7 +487,8 @@ def _insecure(settings: Settings) -> Iterator[Mistake]:
 
 
 def _several_memories(settings: Settings) -> Iterator[Mistake]:
-    if settings.server.workers > 1 and settings.store.responses == "memory":
+    alone = settings.server.state is None
+    if settings.server.workers > 1 and settings.store.responses == "memory" and alone:
         yield Mistake(
             "store.responses",
             f"each of {settings.server.workers} processes stores its own responses and does not find those of the others",

@@ -32,6 +32,7 @@ from dragoman.dialects.stored_responses import (
 )
 from dragoman.gateway.config.settings import Store
 from dragoman.gateway.responses.database import MEMORY, Database, StoreError, default_path
+from dragoman.gateway.responses.redis_tables import RedisTables
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault
@@ -48,7 +49,7 @@ _SKIP_SECONDS: Final = 30.0
 class ResponsesStore:
     """What was answered, by owner and id."""
 
-    def __init__(self, database: Database, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, database: Database | RedisTables, thread: ThreadPoolExecutor) -> None:
         self._database = database
         self._thread = thread  # the one that made `database`
         self._places = asyncio.Semaphore(_MAX_WAITING)
@@ -71,8 +72,15 @@ class ResponsesStore:
         Raises:
             ConfigError: it cannot be used.
         """
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="responses-store")
         make = partial(Database, path, max_bytes=max_bytes, max_age_days=max_age_days, clock=clock)
+        return await cls.over(make, owners)
+
+    @classmethod
+    async def over(
+        cls, make: Callable[[], Database | RedisTables], owners: Sequence[str] = ()
+    ) -> Self:
+        """Open the tables that a function returns, in the thread that uses them."""
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="responses-store")
         try:
             database = await asyncio.get_running_loop().run_in_executor(thread, make)
         except BaseException:
@@ -224,14 +232,19 @@ async def open_store(
     environ: Mapping[str, str],
     owners: Sequence[str] = (),
     clock: Callable[[], float] = time.time,
+    shared: Callable[[Store], RedisTables] | None = None,
 ) -> ResponsesStore | None:
     """Open the store that the settings ask for; None if they ask for none.
+
+    `shared` opens tables that several gateways share; they are used instead of this process's memory.
 
     Raises:
         ConfigError: its file cannot be used.
     """
     if settings.responses == "off":
         return None
+    if settings.responses == "memory" and shared is not None:
+        return await ResponsesStore.over(partial(shared, settings), owners)
     return await ResponsesStore.open(
         _path(settings, environ),
         max_bytes=settings.max_bytes,

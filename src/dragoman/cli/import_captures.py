@@ -1,0 +1,63 @@
+"""`dragoman import`: exchanges that another program captured become recordings."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+_HELP: Final = """Make recordings of the exchanges in a file of another program.
+
+FILE is a HAR file (browsers, proxies) or a flow file of mitmproxy (`mitmdump -w FILE`).  Requests to the paths of
+Chat, Messages and Responses are taken, without credentials; all others are left out.  `dragoman show` prints a
+recording, and `dragoman replay` what the gateway would make of the answer.
+
+\b
+Exit codes:
+  0  recordings were written
+  1  the file cannot be read, or has no exchange with an LLM API
+
+\b
+Examples:
+  dragoman import --out recordings traffic.har
+  dragoman import --out recordings flows.mitm
+"""
+
+
+@click.command("import", help=_HELP, short_help="Make recordings of a HAR or mitmproxy file.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The folder to write to; it is created if needed.",
+)
+def command(file: Path, *, out: Path) -> None:
+    from dragoman.recorder.captures import dialect_of, read_captures, recording_lines
+    from dragoman.recorder.lines import encode_line
+    from dragoman.recorder.recording import RecordingError, recording_of
+    from dragoman.recorder.writer import file_name
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{file}: {error.strerror}") from error
+    written = left_out = 0
+    for capture in read_captures(data):
+        if not dialect_of(capture):
+            left_out += 1
+            continue
+        try:
+            lines = recording_lines(capture)
+        except RecordingError as error:
+            click.echo(f"dragoman: {error}", err=True)
+            left_out += 1
+            continue
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = out / file_name(capture.time, recording_of(lines).opening.id)
+        path.write_bytes(b"".join(map(encode_line, lines)))
+        click.echo(path)
+        written += 1
+    click.echo(f"{written} recordings, {left_out} other exchanges left out", err=True)
+    if not written:
+        raise RecordingError(f"{file}: no exchange with an LLM API that can be read")

@@ -1,0 +1,362 @@
+"""Exchanges that another program captured, as recordings: HAR files, and flow files of mitmproxy.  Pure.
+
+Only requests to the paths of a dialect are taken.  The client of such an exchange spoke to the upstream itself, so the
+recording has what the gateway would have sent to it in the same dialect.
+"""
+
+import base64
+import re
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman._version import __version__
+from dragoman.dialects import dialect, dialect_names
+from dragoman.errors import DragomanError
+from dragoman.profiles import profile
+from dragoman.recorder.lines import (
+    VERSION,
+    Attempt,
+    Events,
+    Line,
+    Opening,
+    Outcome,
+    Payload,
+    Read,
+    Received,
+    Reply,
+    Translation,
+    Written,
+)
+from dragoman.recorder.recording import RecordingError, recording_of
+from dragoman.recorder.replay import replay
+from dragoman.recorder.writer import SECRET_HEADERS, credentials_of
+from dragoman.redaction import Blotter
+
+MAX_BODY_BYTES: Final = 256 * 1024 * 1024  # of a response that is compressed
+_MAX_DEPTH: Final = 64  # of a tnetstring
+_LENGTH: Final = re.compile(rb"[0-9]{1,12}:")
+_GOOD: Final = range(200, 300)
+
+
+class Capture(Struct, frozen=True, kw_only=True):
+    """One exchange, as it was captured."""
+
+    time: float  # Unix seconds
+    method: str
+    url: str
+    path: str
+    request_headers: dict[str, str]
+    request_body: bytes
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    duration_ms: float = 0.0
+
+
+def read_captures(data: bytes) -> list[Capture]:
+    """Return the exchanges of a HAR or mitmproxy file that have a response.
+
+    Raises:
+        RecordingError: it is neither.
+    """
+    if data.lstrip()[:1] == b"{":
+        return list(_har(data))
+    if _LENGTH.match(data):
+        return list(_mitmproxy(data))
+    raise RecordingError("neither a HAR file nor a flow file of mitmproxy")
+
+
+def dialect_of(capture: Capture) -> str:
+    """Return the dialect of a capture's path; empty: it is not one of an LLM API."""
+    path = capture.path.partition("?")[0].rstrip("/")
+    if capture.method != "POST":
+        return ""
+    return next((name for name in dialect_names() if path.endswith(dialect(name).path)), "")
+
+
+# --- HAR ---------------------------------------------------------------------------------------------------
+
+
+class _Header(Struct):
+    name: str
+    value: str = ""
+
+
+class _PostData(Struct):
+    text: str = ""
+
+
+class _HarRequest(Struct):
+    method: str
+    url: str
+    headers: list[_Header] = []
+    postData: _PostData | None = None  # noqa: N815 -- as HAR spells it
+
+
+class _Content(Struct, frozen=True):
+    text: str = ""
+    encoding: str = ""
+
+
+class _HarResponse(Struct):
+    status: int
+    headers: list[_Header] = []
+    content: _Content = _Content()
+
+
+class _Entry(Struct):
+    request: _HarRequest
+    response: _HarResponse
+    startedDateTime: str = ""  # noqa: N815 -- as HAR spells it
+    time: float = 0.0
+
+
+class _Log(Struct):
+    entries: list[_Entry]
+
+
+class _Har(Struct):
+    log: _Log
+
+
+def _har(data: bytes) -> Iterator[Capture]:
+    try:
+        found = msgspec.json.decode(data, type=_Har)
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"not a HAR file: {error}") from error
+    for entry in found.log.entries:
+        asked, answered = entry.request, entry.response
+        content = answered.content
+        try:
+            moment = datetime.fromisoformat(entry.startedDateTime).timestamp()
+            body = (
+                base64.b64decode(content.text)
+                if content.encoding == "base64"
+                else content.text.encode("utf-8", "surrogatepass")
+            )
+        except ValueError as error:
+            raise RecordingError(f"not a HAR file: {error}") from error
+        yield Capture(
+            time=moment,
+            method=asked.method,
+            url=asked.url,
+            path="/" + asked.url.partition("://")[2].partition("/")[2],
+            request_headers={one.name: one.value for one in asked.headers},
+            request_body=b"" if asked.postData is None else asked.postData.text.encode(),
+            status=answered.status,
+            headers={one.name: one.value for one in answered.headers},
+            body=body,
+            duration_ms=max(entry.time, 0.0),
+        )
+
+
+# --- mitmproxy: a sequence of tnetstrings ----------------------------------------------------------------------
+
+
+def _mitmproxy(data: bytes) -> Iterator[Capture]:
+    at = 0
+    while at < len(data):
+        flow, at = _tnetstring(data, at, 0)
+        if not isinstance(flow, dict) or flow.get("type") not in ("http", b"http"):
+            continue
+        asked, answered = flow.get("request"), flow.get("response")
+        if isinstance(asked, dict) and isinstance(answered, dict):
+            yield _flow(asked, answered)
+
+
+def _flow(asked: dict[str, Any], answered: dict[str, Any]) -> Capture:
+    headers = _pairs(answered.get("headers"))
+    began = float(asked.get("timestamp_start") or 0)
+    ended = float(answered.get("timestamp_end") or began)
+    path = _word(asked.get("path"))
+    scheme, host = _word(asked.get("scheme")), _word(asked.get("host"))
+    return Capture(
+        time=began,
+        method=_word(asked.get("method")),
+        url=f"{scheme}://{host}:{asked.get('port')}{path}",
+        path=path,
+        request_headers=_pairs(asked.get("headers")),
+        request_body=_unpacked(asked.get("content") or b"", _pairs(asked.get("headers"))),
+        status=int(answered.get("status_code") or 0),
+        headers=headers,
+        body=_unpacked(answered.get("content") or b"", headers),
+        duration_ms=max(0.0, ended - began) * 1000,
+    )
+
+
+def _word(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value or "")
+
+
+def _pairs(value: object) -> dict[str, str]:
+    pairs = value if isinstance(value, list) else []
+    return {_word(one[0]): _word(one[1]) for one in pairs if isinstance(one, list) and len(one) > 1}
+
+
+def _unpacked(body: object, headers: dict[str, str]) -> bytes:
+    if not isinstance(body, bytes):
+        raise RecordingError("not a flow file of mitmproxy: a body is not bytes")
+    coding = next((v.lower() for k, v in headers.items() if k.lower() == "content-encoding"), "")
+    if coding in ("", "identity"):
+        return body
+    if coding not in ("gzip", "deflate"):
+        raise RecordingError(f"a response is compressed with `{coding}`, which is not supported")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        return unpacker.decompress(body, MAX_BODY_BYTES)
+    except zlib.error as error:
+        raise RecordingError(f"a response cannot be unpacked: {error}") from error
+
+
+def _tnetstring(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+    """Return the value at a position, and the position behind it: `LENGTH:DATA` and a letter for its type."""
+    match = _LENGTH.match(data, at)
+    if match is None or depth > _MAX_DEPTH:
+        raise RecordingError(f"not a flow file of mitmproxy: no value at byte {at}")
+    start = match.end()
+    end = start + int(match[0][:-1])
+    kind = data[end : end + 1]
+    raw = data[start:end]
+    if not kind:
+        raise RecordingError("not a flow file of mitmproxy: it ends early")
+    try:
+        return _value(kind, raw, depth), end + 1
+    except ValueError as error:
+        raise RecordingError(f"not a flow file of mitmproxy: {error}") from error
+
+
+def _value(kind: bytes, raw: bytes, depth: int) -> Any:
+    match kind:
+        case b",":
+            return raw
+        case b";":
+            return raw.decode()
+        case b"#":
+            return int(raw)
+        case b"^":
+            return float(raw)
+        case b"!":
+            return raw == b"true"
+        case b"~":
+            return None
+        case b"]" | b"}":
+            values: list[Any] = []
+            at = 0
+            while at < len(raw):
+                value, at = _tnetstring(raw, at, depth + 1)
+                values.append(value)
+            if kind == b"]":
+                return values
+            return {
+                _word(key): value for key, value in zip(values[::2], values[1::2], strict=False)
+            }
+        case _:
+            raise RecordingError(f"not a flow file of mitmproxy: unknown type {kind!r}")
+
+
+# --- captures as recordings ------------------------------------------------------------------------------------
+
+
+class _Asked(Struct):
+    model: str = ""
+    stream: bool = False
+
+
+def recording_lines(capture: Capture) -> list[Line]:
+    """Return the recording of a capture.
+
+    Raises:
+        RecordingError: it is not an exchange with an LLM API.
+    """
+    name = dialect_of(capture)
+    if not name:
+        raise RecordingError(f"{capture.method} {capture.path} is not a path of an LLM API")
+    try:
+        asked = msgspec.json.decode(capture.request_body, type=_Asked)
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"{capture.path}: the request cannot be read: {error}") from error
+    identity = sha256(capture.request_body + capture.body + str(capture.time).encode()).hexdigest()
+    lines = _lines(_without_secrets(capture), name, asked, f"req_{identity[:24]}")
+    recording = recording_of(lines)
+    status = capture.status
+    if recording.answered is not None:
+        try:
+            again = replay(recording, recording.answered)
+        except DragomanError as error:
+            raise RecordingError(f"{capture.path}: the request cannot be read: {error}") from error
+        body = again.body
+        lines.append(Events(events=again.events))
+    else:
+        body = recording.attempts[0].reads[0].data.data
+    at = capture.duration_ms
+    record = {
+        "time": capture.time, "id": recording.opening.id, "path": capture.path.partition("?")[0], "dialect": name,
+        "model": asked.model, "upstream_model": asked.model, "status": status, "duration_ms": at,
+        "stream": asked.stream,
+    }  # fmt: skip
+    lines.append(Written(at=at, data=Payload.of(body)))
+    lines.append(Outcome(at=at, status=status, record=Raw(msgspec.json.encode(record))))
+    return lines
+
+
+def _without_secrets(capture: Capture) -> Capture:
+    """Overwrite credentials, as the gateway's recordings do."""
+    blot = Blotter(tuple(credentials_of(capture.request_headers))).blot
+
+    def clean(headers: dict[str, str]) -> dict[str, str]:
+        return {
+            name: "***" if name.lower() in SECRET_HEADERS else blot(value.encode()).decode()
+            for name, value in headers.items()
+        }
+
+    return msgspec.structs.replace(
+        capture,
+        request_headers=clean(capture.request_headers),
+        request_body=blot(capture.request_body),
+        headers=clean(capture.headers),
+        body=blot(capture.body),
+    )
+
+
+def _lines(capture: Capture, name: str, asked: _Asked, identity: str) -> list[Line]:
+    url = capture.url.partition("?")[0]
+    how = Translation(
+        source=name,
+        target=name,
+        model=asked.model,
+        native_format="auto",
+        stream=asked.stream,
+        profile=profile("generic"),
+        seed=identity,
+        created=int(capture.time),
+    )
+    body = Payload.of(capture.request_body)
+    sent = capture.request_headers
+    return [
+        Opening(
+            version=VERSION,
+            program=f"dragoman {__version__}",
+            id=identity,
+            time=capture.time,
+            dialect=name,
+            method=capture.method,
+            path=capture.path.partition("?")[0],
+            headers=sent,
+        ),
+        Received(at=0.0, body=body),
+        Attempt(at=0.0, upstream="captured", model=asked.model, url=url, headers=sent, body=body),
+        Reply(
+            at=0.0,
+            status=capture.status,
+            headers=capture.headers,
+            translation=how if capture.status in _GOOD else None,
+        ),
+        Read(at=capture.duration_ms, size=len(capture.body), data=Payload.of(capture.body)),
+        Read(at=capture.duration_ms, size=0, ended=True),
+    ]
