@@ -57,8 +57,8 @@ class Bucket:
     __slots__ = ("at", "level")
 
     def __init__(self) -> None:
-        self.level = 0.0
-        self.at = 0.0  # when `level` was true
+        self.level: float = 0.0
+        self.at: float = 0.0  # when `level` was true
 
     def wait(self, cost: float, *, per_minute: int, now: float) -> float:
         """Return the seconds until `cost` fits; one larger than the limit fits an empty bucket."""
