@@ -114,7 +114,7 @@ class Inspector:
         facts: Callable[[], Facts],
         news: Callable[[], Iterable[Summary]] = tuple,
     ) -> None:
-        self.index = Index(folder)
+        self.index: Index = Index(folder)
         self._runs = Conversations(self.index)
         self._access = access
         self._sessions = Sessions(secret)
