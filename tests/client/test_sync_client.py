@@ -2,10 +2,12 @@
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -18,6 +20,7 @@ from dragoman.turn.events import Event, Finish, Start, TextDelta
 from tests.support.client import REQUEST, text_of
 from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
 
+ROOT = Path(__file__).parents[2]
 PIECE = {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a" * 65536}}]}
 
 
@@ -309,37 +312,43 @@ def test_an_answer_is_read_by_one_thread_at_a_time() -> None:
     served(work, in_two_parts(go_on))
 
 
+_INTERRUPTED = """
+import sys, threading
+from dragoman import SyncClient
+from tests.client.test_sync_client import REQUEST, up_to_text
+
+try:
+    with SyncClient(sys.argv[1]) as client, client.stream(REQUEST) as turn:
+        up_to_text(turn)
+        print("reading", flush=True)
+        turn.pump()
+except KeyboardInterrupt:
+    print([thread.name for thread in threading.enumerate()])
+"""
+
+
 def test_a_thread_that_is_interrupted_leaves_nothing_behind() -> None:
-    """Only the main thread is interrupted, so that the server has to be in another one."""
-    reading, left = threading.Event(), threading.Event()
-    url: SimpleQueue[str] = SimpleQueue()
-    main = threading.main_thread().ident
-    assert main is not None
+    """In a process: a signal that is seen late must not reach the tests."""
 
-    async def script(talk: Talk) -> None:
-        await talk.say(http(length=None) + sse(CHAT[0], done=False))
-        await asyncio.to_thread(reading.wait, 30)
-        # Python sees a signal that comes just before a thread begins to wait only when the waiting is over.
-        await asyncio.sleep(0.5)
-        signal.pthread_kill(main, signal.SIGINT)
-        await talk.gone()
-        left.set()
+    async def run() -> None:
+        left = asyncio.Event()
 
-    async def serve() -> None:
+        async def script(talk: Talk) -> None:
+            await talk.say(http(length=None) + sse(CHAT[0], done=False))
+            await talk.gone()
+            left.set()
+
         async with peer(script) as server, nothing_left():
-            url.put(server.url)
-            await asyncio.to_thread(left.wait, 30)
+            pipe = asyncio.subprocess.PIPE
+            command = (sys.executable, "-c", _INTERRUPTED, server.url)
+            reader = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=pipe)
+            assert b"reading\n" == await reader.stdout.readline()
+            # Python sees a signal that comes just before a thread begins to wait only when the waiting is over.
+            await asyncio.sleep(0.5)
+            reader.send_signal(signal.SIGINT)
+            async with asyncio.timeout(30):
+                assert b"['MainThread']\n" == await reader.stdout.read()
+                await left.wait()
+                assert 0 == await reader.wait()
 
-    def work() -> None:
-        with SyncClient(url.get(timeout=30)) as client, client.stream(REQUEST) as turn:
-            up_to_text(turn)
-            reading.set()
-            turn.pump()
-
-    server = threading.Thread(target=asyncio.run, args=(serve(),))
-    server.start()
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    server.join()
-
-    assert left.is_set()
+    asyncio.run(run())
