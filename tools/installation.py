@@ -283,6 +283,15 @@ def _serve(installed: Installation) -> None:
         first_tool_call(url)
 
 
+def _inspect(installed: Installation) -> None:
+    folder = shlex.quote(str(ROOT / "tests" / "recorder"))
+    with (
+        installed.started(f"inspect --port 0 {folder}") as url,
+        urllib.request.urlopen(f"{url}/api/exchanges", timeout=60) as page,
+    ):
+        assert json.load(page)["total"] == 1
+
+
 def _config_init(installed: Installation) -> None:
     installed.run("config init --vendor openrouter")
     installed.variables["OPENROUTER_API_KEY"] = "any"
@@ -314,6 +323,7 @@ RUNS: Final[dict[str, Run]] = {
     "diff": prints(f"diff {_RECORDING}", ""),
     "case": prints(f"case --pytest --out cases {_RECORDING}", "test_"),
     "import": prints("import --help", "HAR"),
+    "inspect": _inspect,
     "tail": prints("tail --help", "gateway"),
     "doctor": prints("doctor --offline", "versions"),
     "config": prints("config --help", "Usage"),

@@ -127,7 +127,7 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Testing": (
         "Test doubles, in `dragoman.testing`; see [simulator.md](simulator.md).",
-        ("Simulator", "ReceivedRequest", "check_format", "Outcome"),
+        ("Simulator", "ReceivedRequest", "check_format", "Outcome", "check_recording"),
     ),
     "Version": ("", ("__version__",)),
 }

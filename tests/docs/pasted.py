@@ -29,8 +29,11 @@ SERVING = {
     "dragoman serve": " --port 0",
     "dragoman simulate": " --port 0",
     "dragoman inspect": " --port 0",
+    "dragoman replay --serve": " --port 0",
     "dragoman mcp --http": " --http 0",
 }
+# It follows a gateway until it is stopped: only its options are parsed.
+FOLLOWS = "dragoman tail"
 SETTINGS = "dragoman.toml"
 RECORDED = Path(__file__).parents[1] / "corpus/anthropic/worked_thinking_text_tool/stream.sse"
 RECORDING = Path(__file__).parents[1] / "recorder/recording.dragoman"
@@ -58,6 +61,10 @@ to = ["local/*"]
  "messages": [{"role": "user", "content": "Hi"}]}""",
     "recorded.sse": RECORDED.read_text("utf-8"),
     "recording.dragoman": RECORDING.read_text("utf-8"),
+    "traffic.har": """{"log": {"entries": [{"startedDateTime": "2026-01-02T03:04:05Z", "time": 1,
+ "request": {"method": "POST", "url": "https://api.example/v1/messages", "headers": [],
+  "postData": {"text": "{\\"model\\": \\"m\\", \\"max_tokens\\": 9, \\"messages\\": []}"}},
+ "response": {"status": 200, "headers": [], "content": {"text": "{}"}}}]}}""",
     "answer.json": """{"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
  "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn", "stop_sequence": null,
  "usage": {"input_tokens": 1, "output_tokens": 1}}""",
@@ -133,6 +140,8 @@ class Stage:
                 return self._serve(command.partition("  #")[0] + free_port)
         if command.startswith("dragoman probe") and not re.search("--(list|only)", command):
             command = command.partition("  #")[0] + " --yes --only reach,tools-auto"
+        if command.startswith(FOLLOWS):
+            command = command.partition("  #")[0] + " --help"
         words = shlex.split(command, comments=True)
         if words[0] == "dragoman" and words[1] not in ("run", "mcp") and not {"|", "<"} & {*words}:
             return self._invoke(words[1:])

@@ -88,6 +88,7 @@ def test_toml_is_read_without_a_warning(block: Block, tmp_path: Path) -> None:
         load_script(tmp_path / "script.toml")
         return
     environ = {name: f"value of {name}" for name in re.findall(r"env:(\w+)", block.text)}
+    environ |= {"STATE_URL": "redis://127.0.0.1:6379/0"} if "STATE_URL" in environ else {}
     loaded = make_settings(data, ConfigEnvironment(environ=environ, folder=ROOT))
 
     assert () == loaded.warnings

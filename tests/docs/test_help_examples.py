@@ -20,7 +20,6 @@ PARSED = (
     "dragoman formats check",
     "dragoman inspect",
     "dragoman import",
-    "dragoman replay --serve",
     "dragoman tail",
 )
 
