@@ -12,15 +12,14 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from dragoman.context import Exchange
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError
 from dragoman.inspector.answer_rows import Row, stream_frames
 from dragoman.recorder.lines import Translation
 from dragoman.recorder.recording import AttemptRecord, Recording
-from dragoman.recorder.replay import exchange_options
+from dragoman.recorder.replay import EventCollector, exchange_options, recorded_translator
 from dragoman.toolcalls.findings import NativeFinding
-from dragoman.translate import Translator, make_exchange
+from dragoman.translate import make_exchange
 from dragoman.turn.events import (
     ArgsDelta,
     Event,
@@ -28,7 +27,6 @@ from dragoman.turn.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
-    expand_runs,
 )
 
 DELTAS = (TextDelta, ReasoningDelta, ArgsDelta, InputDelta, RefusalDelta)
@@ -50,21 +48,6 @@ class Linked(Struct, frozen=True):
 
     links: list[Link] = []
     findings: Sequence[NativeFinding] = ()
-
-
-class _Collector:
-    """A stage that keeps the events for the client's writer."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    @property
-    def pending(self) -> bool:
-        return False
-
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
-        self.events += expand_runs(events)
-        return list(events)
 
 
 class _Steps(Struct):
@@ -138,20 +121,8 @@ def _translate(
     recording: Recording, attempt: AttemptRecord, how: Translation, units: Sequence[bytes]
 ) -> _Steps:
     """Translate an answer step by step."""
-    collector = _Collector()
-
-    def watch(_exchange: Exchange) -> _Collector:
-        return collector
-
-    translator = Translator(
-        source=how.source,
-        target=how.target,
-        model=how.model,
-        native_format=how.native_format,
-        stop=how.stop,
-        watchers=(watch,),
-        **exchange_options(recording, how),
-    )
+    collector = EventCollector()
+    translator = recorded_translator(recording, how, collector)
     out: list[bytes] = []
     size = 0
     steps = _Steps([], [], collector.events, b"", translator.findings)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Raw, Struct
 
@@ -14,7 +14,7 @@ from dragoman.recorder.lines import Translation, encode_events
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.translate import ExchangeOptions, Translator, translate_body
 from dragoman.translate_requests import read_request
-from dragoman.turn.events import Event, Fault
+from dragoman.turn.events import Event, Fault, expand_runs
 from dragoman.turn.request import Request
 from dragoman.wire.json_values import decode_any
 
@@ -39,22 +39,26 @@ class Difference(Struct, frozen=True):
     replayed: Raw | None
 
 
-class _Collector:
-    """A stage that keeps all events that the client's writer gets."""
+class EventCollector:
+    """A stage that keeps all events that the client's writer gets, text deltas one by one."""
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self.events: list[Event] = []
+
+    def watch(self, _exchange: Exchange) -> Self:
+        """Return this stage, as a watcher of an exchange."""
+        return self
 
     @property
     def pending(self) -> bool:
         return False
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
-        self._events += events
+        self.events += expand_runs(events)
         return list(events)
 
     def replayed(self, body: bytes) -> Replayed:
-        events = self._events
+        events = self.events
         failed = bool(events) and type(events[-1]) is Fault
         return Replayed(encode_events(events), body, failed)
 
@@ -65,12 +69,7 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
     if reply is None or reply.translation is None:
         return Replayed([], b"")
     how = reply.translation
-    collector = _Collector()
-
-    def watch(_exchange: Exchange) -> _Collector:
-        return collector
-
-    options = exchange_options(recording, how)
+    collector = EventCollector()
     pieces = attempt.pieces()
     if not how.stream:
         translated = translate_body(
@@ -81,25 +80,32 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
             native_format=how.native_format,
             stop=how.stop,
             request_id=recording.opening.id,
-            watchers=(watch,),
-            **options,
+            watchers=(collector.watch,),
+            **exchange_options(recording, how),
         )
         return collector.replayed(translated.body)
-    translator = Translator(
-        source=how.source,
-        target=how.target,
-        model=how.model,
-        native_format=how.native_format,
-        stop=how.stop,
-        watchers=(watch,),
-        **options,
-    )
+    translator = recorded_translator(recording, how, collector)
     out = [translator.feed(piece) for piece in _cut(pieces, split)]
     if attempt.failed is not None:
         out.append(translator.fail(attempt.failed.fault))
     elif attempt.ended:
         out.append(translator.close())
     return collector.replayed(b"".join(out))
+
+
+def recorded_translator(
+    recording: Recording, how: Translation, collector: EventCollector
+) -> Translator:
+    """Return a translator that does with a stream what the gateway's did."""
+    return Translator(
+        source=how.source,
+        target=how.target,
+        model=how.model,
+        native_format=how.native_format,
+        stop=how.stop,
+        watchers=(collector.watch,),
+        **exchange_options(recording, how),
+    )
 
 
 def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Difference]:
