@@ -9,21 +9,12 @@ from click.testing import CliRunner
 from dragoman.cli.main import main
 from dragoman.gateway.config.load import load
 from tests.support.forward_proxy import forward_proxy
-from tests.support.gateway import Stand, stand
+from tests.support.gateway import stand
 
 TEXT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100}
 
 
-@pytest.fixture(scope="module")
-def simulator() -> Stand:
-    with stand() as found:
-        yield found.simulator
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def run(*arguments: str):
