@@ -21,6 +21,8 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from dragoman.simulator.server import Simulator
+from tests.support.forward_proxy import forward_proxy
 
 FAKE = Path(__file__).parent.parent / "support" / "fake_agent.py"
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
@@ -250,6 +252,16 @@ def test_an_upstream_and_a_model_from_flags_alone(stage: Stage, gateway: str) ->
 
     assert (200, "sim/plain") == (ran.report["status"], ran.report["asked"]["model"])
     assert "model_context_window=50000" in ran.report["arguments"]
+
+
+def test_an_upstream_is_reached_through_a_proxy(stage: Stage, simulator: Simulator) -> None:
+    with forward_proxy(hosts={"models.invalid": simulator.port}) as proxy:
+        address = ("--upstream", "http://models.invalid/v1", "--model", "sim/plain")
+        ran = stage.run("claude", *address, "--proxy", proxy.url)
+        targets = proxy.targets
+
+    assert (0, 200) == (ran.code, ran.report["status"]), ran.err
+    assert "POST http://models.invalid/v1/chat/completions" in targets
 
 
 def test_the_models_of_an_upstream_are_asked_for_when_nobody_names_one(
