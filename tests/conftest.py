@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import node
+from tests.support import node, redis
 from tests.support.event_loops import on_loop
 
 __all__ = ["on_loop"]
@@ -41,6 +41,7 @@ def pytest_terminal_summary(
     # Here, and not beside those tests: the process that writes the summary loads no conftest but this.
     place = Path(__file__).parent / "gateway"
     asked = [Path(arg.partition("::")[0]).absolute() for arg in config.args]
-    concerned = any(place.is_relative_to(one) or one == place / "test_node.py" for one in asked)
-    if concerned and (why := node.missing()):
-        terminalreporter.write_line(f"tests/gateway/test_node.py did not run: {why}", yellow=True)
+    for name, why in (("test_node.py", node.missing()), ("test_state.py", redis.missing())):
+        concerned = any(place.is_relative_to(one) or one == place / name for one in asked)
+        if concerned and why:
+            terminalreporter.write_line(f"tests/gateway/{name} did not run: {why}", yellow=True)

