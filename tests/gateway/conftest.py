@@ -2,6 +2,7 @@ import pytest
 
 from tests.support import node, redis
 from tests.support.gateway import Stand, stand
+from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.talks import Sdks
 
 # The root's conftest prints them at the end of a run.
@@ -15,6 +16,12 @@ collect_ignore = [
 @pytest.fixture(scope="module")
 def gateway() -> Stand:
     with stand() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def odd() -> OddUpstream:
+    with odd_upstream() as found:
         yield found
 
 

@@ -29,7 +29,7 @@ from dragoman.transport import Connector, TransportError
 from tests.support import endings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
 from tests.support.views import seen_body
@@ -58,12 +58,6 @@ def make(url: str, odd: str) -> Settings:
     tail = Route(match=Match(model="tail/*"), to=("chat/*",), stream_error_tail="message_stop")
     odd = Route(match=Match(model="odd"), to=("odd/m",), format="kimi_k2")
     return structs.replace(plain, routes=(*routes, tail, odd, *plain.routes))
-
-
-@pytest.fixture(scope="module")
-def odd() -> OddUpstream:
-    with odd_upstream() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import question
 
@@ -21,12 +21,6 @@ def make(url: str, odd: str) -> Settings:
     settings.upstreams["odd"] = Upstream(base_url=f"{odd}/v1", retries=0)
     odd_route = Route(match=Match(model="odd"), to=("odd/m",))
     return structs.replace(settings, routes=(odd_route, *settings.routes))
-
-
-@pytest.fixture(scope="module")
-def odd() -> OddUpstream:
-    with odd_upstream() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
