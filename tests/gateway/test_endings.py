@@ -7,11 +7,12 @@ tests below them judge the files by the rules of each dialect, so that no wrong 
 import json
 
 import pytest
+from tools.endings import PAGE, page
 
 from dragoman.checker.checker import check
 from dragoman.simulator.quirks import QUIRKS
 from tests.support import endings
-from tests.support.endings import ENDINGS, ROOT, Ending, Seen
+from tests.support.endings import ENDINGS, ROOT, Ending, Seen, file_of
 from tests.support.gateway import DIALECTS, Stand, stand
 from tests.support.views import HALF_CALL
 
@@ -40,7 +41,7 @@ def texts_seen(gateway: Stand) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
 def test_g3_client_sees_exactly(texts_seen, ending: Ending, dialect: str) -> None:
-    expected = (ROOT / f"{ending.name}.{dialect}.txt").read_text()
+    expected = file_of(ending, dialect).read_text()
 
     assert expected == texts_seen[ending.name, dialect]
 
@@ -49,17 +50,21 @@ def test_no_file_is_left_over_and_every_fault_is_played() -> None:
     played = {quirk.partition(":")[0] for one in ENDINGS for quirk in one.model.split("+")[1:]}
     faults = {quirk.name for quirk in QUIRKS.values() if quirk.fault} - {"fail"}
 
-    assert {f"{one.name}.{dialect}.txt" for one, dialect in CASES} == {
+    assert {file_of(one, dialect).name for one, dialect in CASES} == {
         path.name for path in ROOT.iterdir()
     }
     assert set() == faults - played
+
+
+def test_page_shows_what_clients_receive() -> None:
+    assert page() == PAGE.read_text()
 
 
 # --- judges ---------------------------------------------------------------------------------------
 
 
 def seen(ending: Ending, dialect: str) -> dict[str, Seen]:
-    return endings.read((ROOT / f"{ending.name}.{dialect}.txt").read_text())
+    return endings.read(file_of(ending, dialect).read_text())
 
 
 def events_of(body: str) -> list[str]:

@@ -1,6 +1,6 @@
 """How answers end: every fault of the simulator, and what a client then sees, kept as files.
 
-python tools/endings.py [name]...      write what the gateway says now; read it before you commit it
+python -m tools.endings [name]...      write what the gateway sends now; read it before you commit it
 """
 
 import asyncio
@@ -39,7 +39,7 @@ BOTH: tuple[Way, ...] = ("stream", "whole")
 
 
 class Seen(NamedTuple):
-    """What a client saw of one exchange, as a file tells it."""
+    """What a client received in one exchange, as its file shows it."""
 
     status: int
     headers: dict[str, str]
@@ -50,6 +50,7 @@ class Ending(NamedTuple):
     """One fault, and how much of an answer it leaves."""
 
     name: str
+    meaning: str  # what the upstream does, as docs/endings.md says it
     model: str
     said: str = TEXT
     ways: tuple[Way, ...] = BOTH
@@ -64,58 +65,235 @@ class Ending(NamedTuple):
 
 _STATUSES = (400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529)
 ENDINGS: tuple[Ending, ...] = (
-    *(Ending(f"error_{status}", f"plain+error:{status}") for status in _STATUSES),
-    Ending("error_429_wait", "plain+error:429+retry-after:7"),
-    Ending("error_page", "plain+error-page:502"),
-    Ending("empty", "plain+empty"),
-    Ending("error_first", "plain+error-first", ways=STREAM),
-    Ending("error_first_401", "plain+error-first:401", ways=STREAM),
-    Ending("error_in", "plain+error-in", ways=STREAM),
-    Ending("error_in_401", "plain+error-in:401", ways=STREAM),
-    Ending("error_in_429", "plain+error-in:429", ways=STREAM),
-    Ending("error_in_529", "plain+error-in:529", ways=STREAM),
-    Ending("error_in_reasoning", "plain+error-in", THOUGHT, STREAM),
-    Ending("error_in_call", "plain+error-in", CALL, STREAM),
-    Ending("error_in_native_call", "kimi-k2+error-in", LONG_CALL, STREAM),
-    Ending("error_200", "plain+error-200"),
-    Ending("error_200_rate_limit", "plain+error:429+error-200"),
-    Ending("cut_empty", "plain+cut:0"),
-    Ending("cut_before_content", "plain+cut:10"),
-    Ending("cut_in_text", "plain+cut"),
-    Ending("cut_in_reasoning", "plain+cut", THOUGHT),
-    Ending("cut_in_call", "plain+cut", CALL),
-    Ending("cut_in_native_call", "kimi-k2+cut", LONG_CALL),
-    Ending("reset_before_content", "plain+reset:0"),
-    Ending("reset_in_text", "plain+reset"),
-    Ending("reset_in_call", "plain+reset", CALL),
-    Ending("slow_first_byte", "plain+slow:60000"),
-    Ending("stall_before_content", "plain+stall:0"),
-    Ending("stall_in_text", "plain+stall"),
-    Ending("stall_in_call", "plain+stall", CALL),
-    Ending("garbage", "plain+garbage", ways=STREAM, fails=False),
-    Ending("garbage_strict", "plain+garbage", ways=STREAM, upstream="strict"),
-    Ending("giant", "plain+giant:1", ways=STREAM),
-    Ending("half_call", "plain+half-call", CALL, STREAM),
-    Ending("clean_end_in_reasoning", "plain+ends-in:first", THOUGHT, STREAM),
-    Ending("error_at_the_end", "plain+error-end:529", ways=STREAM),
-    Ending("half_native_call", "kimi-k2+half-call", LONG_CALL, STREAM),
-    Ending("no_done", "plain+no-done", ways=STREAM, fails=False),
-    Ending("no_finish", "plain+no-finish", ways=STREAM),
-    Ending("no_finish_after_call", "plain+no-finish", CALL, STREAM),
-    Ending("finish_error", "plain+finish:error"),
-    Ending("json_instead", "plain+json-instead", ways=STREAM, fails=False),
-    Ending("json_instead_call", "plain+json-instead", CALL, STREAM, fails=False),
-    Ending("sse_instead", "plain+sse-instead", ways=("whole",), fails=False),
-    Ending("sse_instead_cut", "plain+sse-instead+no-finish", ways=("whole",)),
-    Ending("wrong_index", "plain+index-zero", CALLS, STREAM, fails=False),
-    Ending("bad_json_arguments", "plain+bad-json-args", CALL, fails=False),
-    Ending("cut_arguments", "plain+cut-args", CALL, STREAM, fails=False),
-    Ending("quoted_arguments", "plain+quoted-args", CALL, STREAM, fails=False),
-    Ending("bad_json_native", "kimi-k2+bad-json-args", LONG_CALL, fails=False),
-    Ending("refused", "plain+refuse", fails=False),
-    Ending("length_in_text", "plain+length", fails=False),
-    Ending("length_in_call", "plain+length", CALL, fails=False),
-    Ending("length_in_native_call", "kimi-k2+length", LONG_CALL, fails=False),
+    *(
+        Ending(f"error_{status}", f"status {status}", f"plain+error:{status}")
+        for status in _STATUSES
+    ),
+    Ending("error_429_wait", "status 429 with `retry-after: 7`", "plain+error:429+retry-after:7"),
+    Ending(
+        "error_page",
+        "status 502 with an HTML page instead of an error body",
+        "plain+error-page:502",
+    ),
+    Ending("empty", "status 200 with no content at all", "plain+empty"),
+    Ending(
+        "error_first", "an error as the first event of the stream", "plain+error-first", ways=STREAM
+    ),
+    Ending(
+        "error_first_401",
+        "an error about the key as the first event of the stream",
+        "plain+error-first:401",
+        ways=STREAM,
+    ),
+    Ending("error_in", "an error inside the text", "plain+error-in", ways=STREAM),
+    Ending(
+        "error_in_401", "an error about the key inside the text", "plain+error-in:401", ways=STREAM
+    ),
+    Ending(
+        "error_in_429",
+        "an error about the rate limit inside the text",
+        "plain+error-in:429",
+        ways=STREAM,
+    ),
+    Ending(
+        "error_in_529", "an error about overload inside the text", "plain+error-in:529", ways=STREAM
+    ),
+    Ending(
+        "error_in_reasoning", "an error inside the reasoning", "plain+error-in", THOUGHT, STREAM
+    ),
+    Ending(
+        "error_in_call",
+        "an error inside the arguments of a tool call",
+        "plain+error-in",
+        CALL,
+        STREAM,
+    ),
+    Ending(
+        "error_in_native_call",
+        "an error inside a tool call that the model writes as text",
+        "kimi-k2+error-in",
+        LONG_CALL,
+        STREAM,
+    ),
+    Ending("error_200", "an error body with status 200", "plain+error-200"),
+    Ending(
+        "error_200_rate_limit",
+        "an error body about the rate limit with status 200",
+        "plain+error:429+error-200",
+    ),
+    Ending("cut_empty", "the connection closes before the first byte of the body", "plain+cut:0"),
+    Ending("cut_before_content", "the connection closes before any content", "plain+cut:10"),
+    Ending("cut_in_text", "the connection closes inside the text", "plain+cut"),
+    Ending("cut_in_reasoning", "the connection closes inside the reasoning", "plain+cut", THOUGHT),
+    Ending(
+        "cut_in_call",
+        "the connection closes inside the arguments of a tool call",
+        "plain+cut",
+        CALL,
+    ),
+    Ending(
+        "cut_in_native_call",
+        "the connection closes inside a tool call that the model writes as text",
+        "kimi-k2+cut",
+        LONG_CALL,
+    ),
+    Ending("reset_before_content", "the connection is reset before any content", "plain+reset:0"),
+    Ending("reset_in_text", "the connection is reset inside the text", "plain+reset"),
+    Ending(
+        "reset_in_call",
+        "the connection is reset inside the arguments of a tool call",
+        "plain+reset",
+        CALL,
+    ),
+    Ending("slow_first_byte", "no response before the timeout `first_byte`", "plain+slow:60000"),
+    Ending(
+        "stall_before_content",
+        "the head of a response, then silence until the timeout",
+        "plain+stall:0",
+    ),
+    Ending("stall_in_text", "silence inside the text until the timeout `idle`", "plain+stall"),
+    Ending(
+        "stall_in_call",
+        "silence inside the arguments of a tool call until the timeout `idle`",
+        "plain+stall",
+        CALL,
+    ),
+    Ending(
+        "garbage",
+        "an event that is not JSON between good ones",
+        "plain+garbage",
+        ways=STREAM,
+        fails=False,
+    ),
+    Ending(
+        "garbage_strict",
+        "the same, at an upstream with `strict = true`",
+        "plain+garbage",
+        ways=STREAM,
+        upstream="strict",
+    ),
+    Ending("giant", "an event larger than `max_sse_event_bytes`", "plain+giant:1", ways=STREAM),
+    Ending(
+        "half_call",
+        "a proper end of the stream inside the arguments of a tool call",
+        "plain+half-call",
+        CALL,
+        STREAM,
+    ),
+    Ending(
+        "clean_end_in_reasoning",
+        "a proper end of the stream after the reasoning, without an answer",
+        "plain+ends-in:first",
+        THOUGHT,
+        STREAM,
+    ),
+    Ending(
+        "error_at_the_end",
+        "an error about overload after all of the text",
+        "plain+error-end:529",
+        ways=STREAM,
+    ),
+    Ending(
+        "half_native_call",
+        "a proper end of the stream inside a tool call that the model writes as text",
+        "kimi-k2+half-call",
+        LONG_CALL,
+        STREAM,
+    ),
+    Ending(
+        "no_done",
+        "a finish reason, but not the final event of the stream",
+        "plain+no-done",
+        ways=STREAM,
+        fails=False,
+    ),
+    Ending("no_finish", "all of the text, but no finish reason", "plain+no-finish", ways=STREAM),
+    Ending(
+        "no_finish_after_call", "a tool call, but no finish reason", "plain+no-finish", CALL, STREAM
+    ),
+    Ending("finish_error", "the finish reason `error`", "plain+finish:error"),
+    Ending(
+        "json_instead",
+        "a complete body although a stream was requested",
+        "plain+json-instead",
+        ways=STREAM,
+        fails=False,
+    ),
+    Ending(
+        "json_instead_call",
+        "a complete body with a tool call although a stream was requested",
+        "plain+json-instead",
+        CALL,
+        STREAM,
+        fails=False,
+    ),
+    Ending(
+        "sse_instead",
+        "a stream although a complete body was requested",
+        "plain+sse-instead",
+        ways=("whole",),
+        fails=False,
+    ),
+    Ending(
+        "sse_instead_cut",
+        "a stream without a finish reason although a complete body was requested",
+        "plain+sse-instead+no-finish",
+        ways=("whole",),
+    ),
+    Ending(
+        "wrong_index",
+        "two tool calls with the same index",
+        "plain+index-zero",
+        CALLS,
+        STREAM,
+        fails=False,
+    ),
+    Ending(
+        "bad_json_arguments",
+        "arguments that are not valid JSON",
+        "plain+bad-json-args",
+        CALL,
+        fails=False,
+    ),
+    Ending(
+        "cut_arguments",
+        "arguments that end inside a value, with the finish reason of a complete call",
+        "plain+cut-args",
+        CALL,
+        STREAM,
+        fails=False,
+    ),
+    Ending(
+        "quoted_arguments",
+        "arguments that are a JSON string with the object in it",
+        "plain+quoted-args",
+        CALL,
+        STREAM,
+        fails=False,
+    ),
+    Ending(
+        "bad_json_native",
+        "a tool call as text, with arguments that are not valid JSON",
+        "kimi-k2+bad-json-args",
+        LONG_CALL,
+        fails=False,
+    ),
+    Ending("refused", "the finish reason of a content filter", "plain+refuse", fails=False),
+    Ending("length_in_text", "the token limit inside the text", "plain+length", fails=False),
+    Ending(
+        "length_in_call",
+        "the token limit inside the arguments of a tool call",
+        "plain+length",
+        CALL,
+        fails=False,
+    ),
+    Ending(
+        "length_in_native_call",
+        "the token limit inside a tool call that the model writes as text",
+        "kimi-k2+length",
+        LONG_CALL,
+        fails=False,
+    ),
 )
 # The same in the other dialects of upstreams, where the words on the wire differ.
 _SAMPLED = (
@@ -129,6 +307,11 @@ ENDINGS += tuple(
     for ending in ENDINGS
     if ending.name in _SAMPLED.split()
 )
+
+
+def file_of(ending: Ending, dialect: str) -> Path:
+    """Return the file with what a client of a dialect receives."""
+    return ROOT / f"{ending.name}.{dialect}.txt"
 
 
 def settings(url: str) -> Settings:
