@@ -2,12 +2,13 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from dragoman.gateway.app import PROBES, all_endpoints
-from dragoman.gateway.config.settings import Key, Secret, Server, Settings
+from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Store
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
@@ -174,3 +175,52 @@ def test_no_answer_names_the_programs_behind_it(gateway, method: str) -> None:
             )
 
             assert b"\r\nserver: dragoman\r\n" in answer.lower(), answer
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_addresses_in_a_request_are_not_fetched(gateway, upstream: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0)
+        address = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/picture.png"
+        got = post(
+            gateway,
+            "anthropic",
+            headers=OURS,
+            body={
+                "model": f"{upstream}/plain",
+                "max_tokens": 64,
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image", "source": {"type": "url", "url": address}},
+                            {"type": "text", "text": f"What is at {address}?"},
+                        ],
+                    }
+                ],
+            },
+        )
+
+        assert 200 == got.status_code
+        with pytest.raises(BlockingIOError):  # no connection waits to be accepted
+            elsewhere.accept()
+
+
+def test_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    def make(url: str) -> Settings:
+        return settings_for(
+            url,
+            record=Record(dir=str(tmp_path / "recordings")),
+            store=Store(responses="sqlite", path=str(tmp_path / "state" / "responses.sqlite")),
+        )
+
+    with stand(make) as found:
+        assert 200 == post(found, "responses").status_code
+        until(lambda: list((tmp_path / "recordings").glob("*.dragoman")))
+        modes = {
+            str(path.relative_to(tmp_path)): path.stat().st_mode & 0o077
+            for path in tmp_path.rglob("*")
+        }
+
+    assert {"recordings", "state", "state/responses.sqlite"} <= set(modes)
+    assert {} == {name: oct(mode) for name, mode in modes.items() if mode}

@@ -1,0 +1,44 @@
+"""SECURITY.md: the tests that its claims name exist, and its limits are those of the program."""
+
+import re
+from pathlib import Path
+
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Server
+from dragoman.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
+_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_SERVER = ("max_connections", "max_requests", "max_inflight_bytes")
+
+
+def test_every_test_that_a_claim_names_exists() -> None:
+    missing = [
+        f"{path}::{name}"
+        for path, name in _TEST.findall(PAGE)
+        if not (ROOT / path).is_file()
+        or (name and f"def {name}(" not in (ROOT / path).read_text("utf-8"))
+    ]
+
+    assert len(_TEST.findall(PAGE)) > 30
+    assert [] == missing
+
+
+def test_every_claim_names_a_test() -> None:
+    claims = PAGE.split("## What a key separates", 1)[1].split("## Limits", 1)[0]
+
+    assert [] == [
+        line for line in claims.split("\n") if line.startswith("* ") and not _TEST.search(line)
+    ]
+
+
+def test_every_limit_has_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
+    expected = {one.name: f"{one.default:,}" for one in structs.fields(Limits)}
+    expected |= {
+        one.name: f"{one.default:,}" for one in structs.fields(Server) if one.name in _SERVER
+    }
+
+    assert expected == rows
