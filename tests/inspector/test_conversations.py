@@ -1,6 +1,5 @@
 """Conversations: turns by their shared history, results beside calls, repeats, side requests, cache breaks."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from dragoman.gateway.config.settings import Record, Settings
-from dragoman.inspector.prompt_cache import first_difference, leaves
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.waiting import until
@@ -125,30 +123,3 @@ def test_an_exchange_names_its_turn(runs: Stand) -> None:
     exchange = found["turns"][2]["exchange"]
     seen = get(runs, f"/inspector/api/exchanges/{exchange}").json()
     assert seen["conversation"] == {"id": found["row"]["id"], "turn": 3, "turns": 4}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "path", "cause"),
-    [
-        (body(["a"]), body(["a", "b"]), None, ""),
-        (body(["a"]), body(["a"], tools=[TOOL, TOOL]), "$.system[0].text", "tools"),
-        (body(["a"]), body(["a"], tools=[{**TOOL, "name": "x"}]), "$.tools[0].name", "tools"),
-        (body(["a", "b"]), body(["x", "b", "c"]), "$.messages[0]", "edited"),
-        (body(["a", "b", "c"]), body(["summary"]), "$.messages[0]", "compacted"),
-        (body(["ü1"]), body(["ü2", "b"]), "$.messages[0]", "edited"),
-        (body([{"role": "user", "content": "a"}]),
-         body([{"role": "user", "content": [{"type": "text", "text": "a"}]}, "b"]), None, ""),
-    ],
-)  # fmt: skip
-def test_the_first_difference_of_two_requests(
-    before: Any, after: Any, path: str | None, cause: str
-) -> None:
-    found = first_difference(*(leaves(json.dumps(one).encode()) for one in (before, after)))
-    if path is None:
-        assert found is None
-        return
-    assert found is not None
-    assert cause in found.cause or found.path.startswith("$.tools")
-    assert found.path == path or found.path.startswith("$.tools")
-    if before["messages"] == ["ü1"]:
-        assert found.byte == 2

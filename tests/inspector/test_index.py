@@ -4,10 +4,9 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from dragoman.inspector.index import Filter, Index
-from dragoman.inspector.summary import LogRecord, Summary, client_name, summarize
+from dragoman.inspector.summary import LogRecord, Summary, summarize
 
 SAMPLE = Path(__file__).parents[1] / "recorder/recording.dragoman"
 FIRST, *_, LAST = SAMPLE.read_bytes().splitlines(keepends=True)
@@ -100,17 +99,3 @@ def test_memory_is_bounded_and_a_recording_knows_more(tmp_path: Path) -> None:
         "req_3",
         "req_2",
     ]
-
-
-def test_clients_by_their_user_agent() -> None:
-    names: dict[str, Any] = {
-        "claude-cli/2.0.31 (external, cli)": "Claude Code",
-        "codex_cli_rs/0.58.0 (Linux)": "Codex",
-        "opencode/1.0": "opencode",
-        "AsyncOpenAI/Python 2.7": "OpenAI SDK",
-        "Anthropic/JS 0.6": "Anthropic SDK",
-        "curl/8.5.0": "curl",
-        "<script>": "",
-        "": "",
-    }
-    assert {agent: client_name(agent) for agent in names} == names

@@ -1,18 +1,21 @@
-"""Exchanges to record: every family, and faults of the simulator."""
+"""A recording of one exchange; exchanges to record: every family, and faults of the simulator."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
 from dragoman.gateway.config.settings import Record, Settings
+from dragoman.recorder.recording import Recording, read_recording
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 
+RECORDING = Path(__file__).parents[1] / "recorder" / "recording.dragoman"
 FAULTS = (
     "cut", "reset", "cut:end", "ends-in:call", "ends-in:text", "half-call", "no-finish", "no-done", "garbage",
     "error-in", "error-end", "error-first", "error:429", "error:500", "error-page:502", "empty", "error-200",
@@ -40,11 +43,7 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
 
 def record_all(folder: Path) -> None:
     """Record `exchanges` into a folder."""
-
-    def make(url: str) -> Settings:
-        return settings_for(url, record=Record(dir=str(folder)))
-
-    with stand(make) as gateway, ThreadPoolExecutor(8) as threads:
+    with recording_gateway(folder) as gateway, ThreadPoolExecutor(8) as threads:
 
         def ask(one: tuple[str, str, bool]) -> None:
             client, model, stream = one
@@ -52,3 +51,18 @@ def record_all(folder: Path) -> None:
                 post(gateway, client, question(client, model, tools=[WEATHER], stream=stream))
 
         list(threads.map(ask, exchanges()))
+
+
+@contextmanager
+def recording_gateway(folder: Path, **record: Any) -> Iterator[Stand]:
+    """Run a gateway that records into a folder, with these settings of `[record]`."""
+
+    def make(url: str) -> Settings:
+        return settings_for(url, record=Record(dir=str(folder), **record))
+
+    with stand(make) as gateway:
+        yield gateway
+
+
+def recorded(folder: Path) -> list[Recording]:
+    return [read_recording(file) for file in sorted(folder.iterdir())]

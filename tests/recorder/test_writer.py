@@ -1,8 +1,7 @@
-"""What the gateway records: secrets, problems, what was asked for, limits, and a gateway that is killed."""
+"""The process that writes recordings: no secrets, limits, folders that cannot be written, a gateway that is killed."""
 
 import json
 import socket
-import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,11 +11,11 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
-from dragoman.recorder.recording import Recording, read_recording
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, settings_for, stand
+from tests.support.recordings import recorded, recording_gateway
 from tests.support.serving import serving, simulating
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import question
 from tests.support.waiting import until
 
 CLIENT = "client-credential-of-many-letters"
@@ -26,17 +25,6 @@ PLANTED = {
     "password": "correct-horse-battery",
     "own": "ACME-4711-4711",
 }
-
-
-def recorded(folder: Path) -> list[Recording]:
-    return [read_recording(file) for file in sorted(folder.iterdir())]
-
-
-def gateway(folder: Path, **record):
-    def make(url: str) -> Settings:
-        return settings_for(url, record=Record(dir=str(folder), **record))
-
-    return stand(make)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -74,52 +62,18 @@ def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
         assert secret.encode() not in written
 
 
-def test_only_problems_are_kept_where_only_they_are_wanted(tmp_path: Path) -> None:
-    with gateway(tmp_path, when="problems") as found:
-        for model in ("chat/plain", "chat/plain+bad-json-args", "chat/plain+cut:400", "chat/plain"):
-            post(found, "anthropic", question("anthropic", model, tools=[WEATHER]))
-        post(found, "anthropic", b"not JSON")
-    kept = recorded(tmp_path)
-    models = [one.attempts[0].sent.model if one.attempts else "" for one in kept]
-    assert models == ["plain+bad-json-args", "plain+cut:400", ""]
-    assert all(one.outcome is not None for one in kept)
-
-
-def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:
-    with gateway(tmp_path, when="asked") as found:
-        post(found, "chat")
-        post(found, "chat", headers={"x-dragoman-record": "1"})
-    assert len(recorded(tmp_path)) == 1
-
-
-def test_a_key_without_the_right_cannot_ask_for_a_recording(tmp_path: Path) -> None:
-    def make(url: str) -> Settings:
-        keys = (
-            Key(key=Secret("env:A", "key-without-the-right")),
-            Key(key=Secret("env:B", "key-with-the-right"), record=True),
-        )
-        record = Record(dir=str(tmp_path), when="asked")
-        return settings_for(url, server=Server(port=0, keys=keys), record=record)
-
-    with stand(make) as found:
-        for key in ("key-without-the-right", "key-with-the-right"):
-            headers = {"authorization": f"Bearer {key}", "x-dragoman-record": "1"}
-            assert post(found, "chat", headers=headers).status_code == 200
-    assert len(recorded(tmp_path)) == 1
-
-
 def test_the_oldest_recordings_are_deleted_beyond_the_limits(tmp_path: Path) -> None:
-    with gateway(tmp_path, max_files=3) as found:
+    with recording_gateway(tmp_path, max_files=3) as found:
         for _ in range(5):
             post(found, "chat")
     assert len(list(tmp_path.iterdir())) == 3
-    with gateway(tmp_path, max_bytes=1) as found:
+    with recording_gateway(tmp_path, max_bytes=1) as found:
         post(found, "chat")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_long_recording_ends_at_its_limit_and_counts_the_rest(tmp_path: Path) -> None:
-    with gateway(tmp_path, max_file_bytes=8192) as found:
+    with recording_gateway(tmp_path, max_file_bytes=8192) as found:
         post(found, "anthropic", question("anthropic", "chat/plain+text:64", stream=True))
     (one,) = recorded(tmp_path)
     assert one.outcome is not None
@@ -129,49 +83,13 @@ def test_a_long_recording_ends_at_its_limit_and_counts_the_rest(tmp_path: Path) 
 
 def test_a_folder_that_cannot_be_written_is_logged_and_costs_no_answer(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with gateway(tmp_path / "file") as found:
+    with recording_gateway(tmp_path / "file") as found:
         assert post(found, "chat").status_code == 200
         until(lambda: "recording failed" in found.log.getvalue())
         assert post(found, "chat").status_code == 200
     lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
     reasons = [line["reason"] for line in lines if line["event"] == "recording failed"]
     assert str(tmp_path / "file") in reasons[0]
-
-
-def test_changed_settings_are_used_without_a_restart(tmp_path: Path) -> None:
-    def recording_to(url: str, **record) -> Settings:
-        return settings_for(url, record=Record(**record))
-
-    first, second = tmp_path / "first", tmp_path / "second"
-    with stand(recording_to) as found:
-        post(found, "chat")
-        found.running.reload(recording_to(found.simulator.url, dir=str(first)))
-        until(lambda: post(found, "chat").status_code == 200 and first.exists())
-        found.running.reload(
-            recording_to(found.simulator.url, dir=str(second), content="shape", when="asked")
-        )
-        until(second.exists)
-        post(found, "chat", headers={"x-dragoman-record": "1"})
-        found.running.reload(recording_to(found.simulator.url))
-        time.sleep(0.05)
-        post(found, "chat", headers={"x-dragoman-record": "1"})
-    assert recorded(first)
-    (only,) = recorded(second)
-    assert only.opening.masked
-
-
-def test_a_torn_file_is_read_up_to_the_tear(tmp_path: Path) -> None:
-    with gateway(tmp_path) as found:
-        post(found, "anthropic", question("anthropic", "chat/plain", stream=True))
-    (file,) = tmp_path.iterdir()
-    data = file.read_bytes()
-    lines = data.splitlines(keepends=True)
-    for cut in range(len(lines[0]), len(data), 97):
-        file.write_bytes(data[:cut])
-        one = read_recording(file)
-        whole = [line for line in lines if data.index(line) + len(line) <= cut]
-        assert len(one.lines) == len(whole)
-        assert one.torn_at == (None if cut == sum(map(len, whole)) else sum(map(len, whole)))
 
 
 def test_a_killed_gateway_leaves_everything_that_it_received(tmp_path: Path) -> None:

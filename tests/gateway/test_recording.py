@@ -1,0 +1,67 @@
+"""Which exchanges the gateway records, and where."""
+
+import time
+from pathlib import Path
+
+from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings
+from tests.support.asking import post
+from tests.support.gateway import settings_for, stand
+from tests.support.recordings import recorded, recording_gateway
+from tests.support.simulator import WEATHER, question
+from tests.support.waiting import until
+
+
+def test_only_problems_are_kept_where_only_they_are_wanted(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path, when="problems") as found:
+        for model in ("chat/plain", "chat/plain+bad-json-args", "chat/plain+cut:400", "chat/plain"):
+            post(found, "anthropic", question("anthropic", model, tools=[WEATHER]))
+        post(found, "anthropic", b"not JSON")
+    kept = recorded(tmp_path)
+    models = [one.attempts[0].sent.model if one.attempts else "" for one in kept]
+    assert models == ["plain+bad-json-args", "plain+cut:400", ""]
+    assert all(one.outcome is not None for one in kept)
+
+
+def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path, when="asked") as found:
+        post(found, "chat")
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+    assert len(recorded(tmp_path)) == 1
+
+
+def test_a_key_without_the_right_cannot_ask_for_a_recording(tmp_path: Path) -> None:
+    def make(url: str) -> Settings:
+        keys = (
+            Key(key=Secret("env:A", "key-without-the-right")),
+            Key(key=Secret("env:B", "key-with-the-right"), record=True),
+        )
+        record = Record(dir=str(tmp_path), when="asked")
+        return settings_for(url, server=Server(port=0, keys=keys), record=record)
+
+    with stand(make) as found:
+        for key in ("key-without-the-right", "key-with-the-right"):
+            headers = {"authorization": f"Bearer {key}", "x-dragoman-record": "1"}
+            assert post(found, "chat", headers=headers).status_code == 200
+    assert len(recorded(tmp_path)) == 1
+
+
+def test_changed_settings_are_used_without_a_restart(tmp_path: Path) -> None:
+    def recording_to(url: str, **record) -> Settings:
+        return settings_for(url, record=Record(**record))
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    with stand(recording_to) as found:
+        post(found, "chat")
+        found.running.reload(recording_to(found.simulator.url, dir=str(first)))
+        until(lambda: post(found, "chat").status_code == 200 and first.exists())
+        found.running.reload(
+            recording_to(found.simulator.url, dir=str(second), content="shape", when="asked")
+        )
+        until(second.exists)
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+        found.running.reload(recording_to(found.simulator.url))
+        time.sleep(0.05)
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+    assert recorded(first)
+    (only,) = recorded(second)
+    assert only.opening.masked

@@ -1,0 +1,59 @@
+"""Where a request differs from the turn before."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.inspector.prompt_cache import first_difference, leaves
+
+TOOL = {"name": "run", "input_schema": {"type": "object"}}
+
+
+def body(messages: list[Any], tools: Any = (TOOL,)) -> dict[str, Any]:
+    return {"model": "m", "system": "Be careful.", "messages": messages, "tools": tools}
+
+
+TIMES = ("It is 09:46:49 now.", "It is 09:47:12 now.")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path", "byte", "cause"),
+    [
+        (body(["a"]), body(["a"], [TOOL, TOOL]), "$.tools[1].name", 0, "The list of tools changed."),
+        (body(["a"]), body(["a"], [{**TOOL, "name": "ran"}]), "$.tools[0].name", 1, "The list of tools changed."),
+        (body(["a", "b"]), body(["x", "b", "c"]), "$.messages[0]", 0, "An earlier message was edited."),
+        (body(["a", "b", "c"]), body(["summary"]), "$.messages[0]", 0, "The history was compacted."),
+        (body(["ü1"]), body(["ü2", "b"]), "$.messages[0]", 2, "An earlier message was edited."),
+        (body([TIMES[0]]), body([TIMES[1]]), "$.messages[0]", 10, "This looks like a timestamp."),
+        (body([]), body([]) | {"system": "Be kind."}, "$.system", 3, "The system prompt changed."),
+    ],
+)  # fmt: skip
+def test_the_first_difference_of_two_requests(
+    before: Any, after: Any, path: str, byte: int, cause: str
+) -> None:
+    found = first_difference(*(leaves(json.dumps(one).encode()) for one in (before, after)))
+
+    assert found is not None
+    assert (path, byte, cause) == (found.path, found.byte, found.cause)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (body(["a"]), body(["a", "b"])),
+        (
+            body([{"role": "user", "content": "a"}]),
+            body([{"role": "user", "content": [{"type": "text", "text": "a"}]}, "b"]),
+        ),
+    ],
+    ids=["a message more", "content as a list"],
+)
+def test_a_request_that_continues_the_turn_before_has_no_difference(
+    before: Any, after: Any
+) -> None:
+    assert first_difference(*(leaves(json.dumps(one).encode()) for one in (before, after))) is None
+
+
+def test_a_body_that_is_not_json_has_no_leaves() -> None:
+    assert [] == leaves(b"not JSON")
