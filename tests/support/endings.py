@@ -4,6 +4,7 @@ python -m tools.endings [name]...      write what the gateway sends now; read it
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -411,3 +412,67 @@ async def ask_all(stand: Stand, names: Collection[str] = ()) -> dict[tuple[Endin
 
     texts = await asyncio.gather(*(one(ending, dialect) for ending, dialect in cases))
     return dict(zip(cases, texts, strict=True))
+
+
+# --- judges ---------------------------------------------------------------------------------------
+
+
+def judge_failed_stream(dialect: str, body: str) -> list[str]:
+    """Assert that a stream ends with an error of its dialect; return the arguments of calls that look complete."""
+    lines = body.split("\n")
+    return _JUDGES[dialect]([line[6:] for line in lines if line.startswith("data: ")])
+
+
+def _failed_chat(lines: list[str]) -> list[str]:
+    *content, error, done = lines
+
+    assert "[DONE]" == done
+    assert json.loads(error)["error"]["message"]
+    for chunk in content:
+        reasons = {choice["finish_reason"] for choice in json.loads(chunk)["choices"]}
+        assert {None} == reasons  # without which no call is complete
+    return []
+
+
+def _failed_messages(lines: list[str]) -> list[str]:
+    events = [json.loads(line) for line in lines]
+    kinds = [event["type"] for event in events]
+    opened = {
+        event["index"]: event["content_block"]["type"]
+        for event in events
+        if event["type"] == "content_block_start"
+    }
+    closed = {event["index"] for event in events if event["type"] == "content_block_stop"}
+
+    assert "error" == kinds[-1]
+    assert not {"message_stop", "message_delta"} & set(kinds)
+    assert set(opened) - closed <= {max(opened, default=0)}  # at most the block in which it broke
+    return [
+        "".join(
+            event["delta"]["partial_json"]
+            for event in events
+            if event["type"] == "content_block_delta" and event["index"] == index
+        )
+        for index, kind in opened.items()
+        if kind == "tool_use" and index in closed
+    ]
+
+
+def _failed_responses(lines: list[str]) -> list[str]:
+    events = [json.loads(line) for line in lines]
+    kinds = [event["type"] for event in events]
+    last = events[-1]
+
+    assert "response.failed" == last["type"]
+    assert "failed" == last["response"]["status"]
+    assert last["response"]["error"]["message"]
+    assert not {"response.completed", "response.incomplete"} & set(kinds)
+    assert kinds.count("response.output_item.done") == len(last["response"]["output"])
+    return [
+        event["arguments"]
+        for event in events
+        if event["type"] == "response.function_call_arguments.done"
+    ]
+
+
+_JUDGES = {"chat": _failed_chat, "anthropic": _failed_messages, "responses": _failed_responses}

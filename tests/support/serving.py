@@ -1,6 +1,5 @@
 """`dragoman serve` as its own process, over a simulator that runs here."""
 
-import asyncio
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.simulator.server import Simulator
+from tests.support.event_loops import loop_in_thread
 from tests.support.waiting import until
 
 _QUIET = {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
@@ -112,15 +112,10 @@ def serving_process(words: list[str], folder: Path, **more: str) -> Iterator[Ser
 @contextmanager
 def simulating() -> Iterator[Simulator]:
     """Run a simulator in its own thread."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
     simulator = Simulator(port=0)
-    asyncio.run_coroutine_threadsafe(simulator.start(), loop).result(60)
-    try:
-        yield simulator
-    finally:
-        asyncio.run_coroutine_threadsafe(simulator.close(), loop).result(60)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(60)
-        loop.close()
+    with loop_in_thread() as do:
+        do(simulator.start())
+        try:
+            yield simulator
+        finally:
+            do(simulator.close())
