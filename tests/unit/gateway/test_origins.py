@@ -239,3 +239,22 @@ def test_a_refusal_explains_what_to_do_and_stays_short() -> None:
 )
 def test_other_names_are_not_this_machine(name: str, expected: bool) -> None:
     assert expected == is_loopback(name)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("LocalHost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_known(host, expected):
+    assert expected is is_loopback(host)

@@ -1,11 +1,7 @@
 """Answers kept between requests: put back byte for byte, bounded, and each owner's own."""
 
 import asyncio
-import hashlib
 import json
-import sqlite3
-import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -21,17 +17,16 @@ from dragoman.dialects.stored_responses import (
     page_of,
 )
 from dragoman.envelopes import Sealer
-from dragoman.errors import ConfigError, MalformedError, TooLargeError
+from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.config.settings import Store
-from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore, open_store
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import Limits
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import read_request, translate_request
 from dragoman.turn.events import FaultKind
+from tests.support.stored_responses import CALL, request, response, with_store
 
-CALL = b'{"type":"function_call","id":"fc_1","call_id":"call_1","name":"ls","arguments":"{ }"}'
 THOUGHT = b'{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}]}'
 RESULT = b'{"type":"function_call_output","call_id":"call_1","output":"a  b"}'
 
@@ -44,39 +39,9 @@ class Clock:
         return self.now
 
 
-def request(input_: bytes = b'"hi"', **fields: object) -> bytes:
-    rest = "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
-    return b'{"model":"m","input":%b%b}' % (input_, rest.encode())
-
-
-def response(response_id: str, *output: bytes, **fields: object) -> bytes:
-    rest = "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
-    return b'{"id":"%b","object":"response","status":"completed","output":[%b]%b}' % (
-        response_id.encode(),
-        b",".join(output),
-        rest.encode(),
-    )
-
-
-def with_store(
-    work: Callable[[ResponsesStore], Awaitable[None]], path: Path | str = ":memory:", **bounds
-) -> None:
-    async def run() -> None:
-        store = await ResponsesStore.open(str(path), **bounds)
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
-
-
 def items_of(body: bytes) -> list[bytes]:
     fields = msgspec.json.decode(body, type=dict[str, Raw])
     return [bytes(raw) for raw in msgspec.json.decode(fields["input"], type=list[Raw])]
-
-
-# --- going on from an answer ----------------------------------------------------------------------
 
 
 def test_request_that_names_nothing_is_not_touched() -> None:
@@ -195,9 +160,6 @@ def test_conversation_larger_than_a_request_may_be_is_refused() -> None:
     with_store(work)
 
 
-# --- what is kept ---------------------------------------------------------------------------------
-
-
 def test_client_that_sends_store_false_is_not_kept() -> None:
     async def work(store: ResponsesStore) -> None:
         assert not await store.keep("a", request(store=False), response("resp_1"))
@@ -286,9 +248,6 @@ def test_no_answer_can_be_cancelled() -> None:
     with_store(work)
 
 
-# --- lists ----------------------------------------------------------------------------------------
-
-
 def test_input_items_are_listed_as_the_sdk_reads_them() -> None:
     given = b'[{"role":"user","content":"one"},{"role":"assistant","content":"two"},%b,%b,%b]' % (
         CALL,
@@ -358,9 +317,6 @@ def test_list_begins_with_the_latest_items_by_default() -> None:
     assert Page(after="", limit=20, order="desc") == page_of({"include": "x"})
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-
-
 def test_oldest_answers_go_when_there_is_no_room() -> None:
     async def work(store: ResponsesStore) -> None:
         for n in range(60):
@@ -424,17 +380,6 @@ def test_given_ids_are_each_owners_own_bounded_and_as_old_as_answers_may_be() ->
     with_store(work, max_age_days=3, clock=clock)
 
 
-def test_file_stays_near_its_bound(tmp_path: Path) -> None:
-    async def work(store: ResponsesStore) -> None:
-        for n in range(100):
-            text = json.dumps(f"{n} " + "x" * 20_000).encode()
-            await store.keep("a", request(text), response(f"resp_{n}"))
-
-    with_store(work, tmp_path / "r.sqlite", max_bytes=500_000)
-
-    assert (tmp_path / "r.sqlite").stat().st_size < 600_000
-
-
 def test_answer_without_room_of_its_own_is_not_kept_and_costs_no_other() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1"))
@@ -478,231 +423,6 @@ def test_answer_that_is_too_old_is_gone() -> None:
     with_store(work, max_age_days=3, clock=clock)
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
-def test_answers_outlive_the_process(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "r.sqlite"
-
-    async def first(store: ResponsesStore) -> None:
-        await store.keep("a", request(), response("resp_1", CALL))
-
-    async def second(store: ResponsesStore) -> None:
-        body = (await store.expand(request(previous_response_id="resp_1"), "a")).body
-
-        assert CALL in body
-
-    with_store(first, path)
-    with_store(second, path)
-
-
-def test_only_the_owner_of_the_process_may_look(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "r.sqlite"
-
-    async def work(store: ResponsesStore) -> None:
-        await store.keep("a", request(), response("resp_1"))
-
-        assert {0o600} == {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
-        assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
-
-    with_store(work, path)
-
-
-def test_two_stores_share_one_file(tmp_path: Path) -> None:
-    async def work() -> None:
-        path = str(tmp_path / "r.sqlite")
-        stores = await asyncio.gather(*(ResponsesStore.open(path) for _ in range(2)))
-        names = [f"resp_{n}" for n in range(40)]
-        await asyncio.gather(
-            *(
-                stores[n % 2].keep("a", request(), response(name, CALL))
-                for n, name in enumerate(names)
-            )
-        )
-        found = [await stores[(n + 1) % 2].get(name, "a") for n, name in enumerate(names)]
-        for store in stores:
-            await store.close()
-
-        assert None not in found
-
-    asyncio.run(work())
-
-
-def test_many_stores_make_one_file_at_the_same_time(tmp_path: Path) -> None:
-    async def work() -> None:
-        for number in range(20):
-            path = str(tmp_path / f"{number}.sqlite")
-            stores = await asyncio.gather(*(ResponsesStore.open(path) for _ in range(6)))
-            for store in stores:
-                await store.close()
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"not a database" * 100, "not a database"), (b"SQLite format 3\0" + b"\1" * 999, "opened")],
-    ids=["text", "garbage"],
-)
-def test_damaged_file_is_an_error_of_the_configuration(
-    tmp_path: Path, content: bytes, words: str
-) -> None:
-    path = tmp_path / "r.sqlite"
-    path.write_bytes(content)
-
-    async def work(store: ResponsesStore) -> None: ...
-
-    with pytest.raises(ConfigError, match=words) as caught:
-        with_store(work, path)
-
-    assert str(path) in str(caught.value)
-
-
-def test_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE theirs (x)")
-    connection.close()
-
-    async def work(store: ResponsesStore) -> None: ...
-
-    with pytest.raises(ConfigError, match="another program"):
-        with_store(work, path)
-
-
-# A file as the first version made it: an owner is a key's name, or its place in the list.
-FIRST_VERSION = """
-CREATE TABLE piece (
-    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, digest TEXT NOT NULL,
-    needed INTEGER NOT NULL, item TEXT NOT NULL);
-CREATE TABLE body (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
-CREATE TRIGGER body_of_piece AFTER DELETE ON piece
-    BEGIN DELETE FROM body WHERE id = old.id; END;
-CREATE UNIQUE INDEX piece_by_digest ON piece (owner, digest);
-CREATE INDEX piece_by_item ON piece (owner, item) WHERE item <> '';
-CREATE INDEX piece_unneeded ON piece (id) WHERE needed = 0;
-CREATE TABLE response (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, name TEXT NOT NULL,
-    kept REAL NOT NULL, head BLOB NOT NULL, inputs INTEGER NOT NULL, pieces TEXT NOT NULL);
-CREATE UNIQUE INDEX response_by_name ON response (owner, name);
-CREATE INDEX response_by_age ON response (kept);
-PRAGMA application_id = 0x6472676D;
-PRAGMA user_version = 1;
-"""
-
-
-def first_version(path: Path, *owners: str) -> None:
-    """Make a file of the first version in which each owner keeps one answer."""
-    with sqlite3.connect(path) as connection:
-        connection.executescript(FIRST_VERSION)
-        for at, owner in enumerate(owners):
-            ids = [2 * at + 1, 2 * at + 2]
-            hi = b'{"type":"message","role":"user","content":"%b"}' % owner.encode()
-            for row, body in zip(ids, (b"{}", hi), strict=True):
-                digest = hashlib.blake2b(body, digest_size=16).hexdigest()
-                connection.execute(
-                    "INSERT INTO piece VALUES (?, ?, ?, 1, '')", (row, owner, digest)
-                )
-                connection.execute("INSERT INTO body VALUES (?, ?)", (row, body))
-            connection.execute(
-                "INSERT INTO response (owner, name, kept, head, inputs, pieces)"
-                " VALUES (?, 'resp_1', ?, ?, 1, ?)",
-                (owner, 1_700_000_000.0, b'{"id":"resp_1","object":"response"}', json.dumps(ids)),
-            )
-    connection.close()
-
-
-def test_file_of_the_first_version_is_migrated_and_places_of_keys_own_nothing_any_more(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "r.sqlite"
-    first_version(path, "ann", "key-1", "anonymous", "key-12", "key-x", "bob")
-
-    async def work(store: ResponsesStore) -> None:
-        for owner in ("name:ann", "name:bob", "name:key-x", "anonymous"):
-            said = await store.expand(request(previous_response_id="resp_1"), owner)
-            assert owner.removeprefix("name:").encode() in said.body
-        for owner in ("key-1", "name:key-1", "key-12", "name:key-12", "ann", "name:anonymous"):
-            assert await store.get("resp_1", owner) is None
-        assert await store.keep("name:ann", said.body, response("resp_2", CALL))
-        assert await store.delete("resp_1", "name:ann")
-        assert await store.get("resp_2", "name:ann") is not None
-
-    async def no_work(store: ResponsesStore) -> None: ...
-
-    with_store(work, path)
-    with_store(no_work, path)  # it is an ordinary file now
-    with sqlite3.connect(path) as connection:
-        left = {row for (row,) in connection.execute("SELECT DISTINCT owner FROM piece")}
-        bodies = connection.execute("SELECT count(*) FROM body").fetchone()
-        pieces = connection.execute("SELECT count(*) FROM piece").fetchone()
-    connection.close()
-
-    assert {"name:ann", "name:bob", "name:key-x", "anonymous"} == left
-    assert pieces == bodies
-
-
-def test_migrated_file_counts_what_each_owner_has(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    first_version(path, "ann", "bob")
-
-    async def work(store: ResponsesStore) -> None:
-        for n in range(60):
-            text = json.dumps(f"{n} " + "x" * 20_000).encode()
-            assert await store.keep("name:ann", request(text), response(f"resp_{n}"))
-
-        assert await store.get("resp_1", "name:bob") is not None
-        assert await store.get("resp_1", "name:ann") is None
-        assert await store.get("resp_59", "name:ann") is not None
-
-    with_store(work, path, max_bytes=500_000, owners=("name:ann", "name:bob"))
-
-
-def test_file_of_another_version_is_not_used(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-
-    async def work(store: ResponsesStore) -> None: ...
-
-    with_store(work, path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-
-    with pytest.raises(ConfigError, match="another version"):
-        with_store(work, path)
-
-
-def test_place_that_cannot_be_written_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    async def work(store: ResponsesStore) -> None: ...
-
-    with pytest.raises(ConfigError, match=r"store\.path"):
-        with_store(work, tmp_path / "file" / "r.sqlite")
-
-
-def test_store_that_is_closed_raises() -> None:
-    async def work(store: ResponsesStore) -> None:
-        await store.close()
-        with pytest.raises(StoreError):
-            await store.get("resp_1", "a")
-
-    with_store(work)
-
-
-@pytest.mark.parametrize("harm", ["DROP TABLE response", "DELETE FROM body"])
-def test_damage_while_running_is_reported_as_such(tmp_path: Path, harm: str) -> None:
-    async def work(store: ResponsesStore) -> None:
-        await store.keep("a", request(), response("resp_1"))
-        with sqlite3.connect(tmp_path / "r.sqlite") as connection:
-            connection.execute(harm)
-        connection.close()
-        with pytest.raises(StoreError):
-            await store.get("resp_1", "a")
-
-    with_store(work, tmp_path / "r.sqlite")
-
-
 def test_settings_choose_the_store(tmp_path: Path) -> None:
     async def work() -> None:
         environ = {"XDG_STATE_HOME": str(tmp_path)}
@@ -715,9 +435,6 @@ def test_settings_choose_the_store(tmp_path: Path) -> None:
     asyncio.run(work())
 
     assert ["responses.sqlite"] == [one.name for one in (tmp_path / "dragoman").iterdir()]
-
-
-# --- reasoning state ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("encrypted", "expected"), [("always", "thinking"), ("asked", "tool_use")])
@@ -758,8 +475,6 @@ def test_kept_answer_has_the_reasoning_that_its_upstream_signed(
 
     with_store(work)
 
-
-# --- the ends of streams --------------------------------------------------------------------------
 
 CHAT_STREAM = b"".join(
     b"data: %b\n\n" % data
@@ -809,53 +524,3 @@ def test_relayed_stream_hands_over_the_response_of_the_upstream() -> None:
 
     assert upstream == relayed
     assert translated.response == translator.response
-
-
-# --- a file that another process has locked ---------------------------------------------------------
-
-
-def test_locked_file_costs_a_second_at_most_and_then_nothing(tmp_path: Path) -> None:
-    path = str(tmp_path / "responses.sqlite")
-
-    async def run() -> None:
-        store = await ResponsesStore.open(path)
-        with sqlite3.connect(path, isolation_level=None) as other:
-            other.execute("BEGIN EXCLUSIVE")
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            several = (store.keep("me", request(), response(f"resp_{n}")) for n in range(8))
-            failed = await asyncio.gather(*several, return_exceptions=True)
-            spent = loop.time() - began
-            skipped = [await store.keep("me", request(), response("resp_9")) for _ in range(100)]
-            other.execute("ROLLBACK")
-        other.close()
-        store._skip_until = 0.0  # as it is after a while
-        again = await store.keep("me", request(), response("resp_10"))
-        await store.close()
-
-        assert {StoreError} == {type(one) for one in failed}
-        assert spent < 3.0  # a second for each, at the same time; 80 s before
-        assert [False] * 100 == skipped
-        assert any("no response is stored for 30 s" in str(one) for one in failed)
-        assert again
-
-    asyncio.run(run())
-
-
-def test_two_failures_to_keep_are_forgotten_after_a_success(tmp_path: Path) -> None:
-    path = str(tmp_path / "responses.sqlite")
-
-    async def run() -> None:
-        store = await ResponsesStore.open(path)
-        for _ in range(3):
-            with sqlite3.connect(path, isolation_level=None) as other:
-                other.execute("BEGIN EXCLUSIVE")
-                for _ in range(2):
-                    with pytest.raises(StoreError):
-                        await store.keep("me", request(), response("resp_1"))
-                other.execute("ROLLBACK")
-            other.close()
-            assert await store.keep("me", request(), response("resp_1"))
-        await store.close()
-
-    asyncio.run(run())
