@@ -2,7 +2,6 @@
 
 import base64
 import json
-from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -19,7 +18,6 @@ from dragoman import (
     user,
 )
 from dragoman.client.encode import prepare
-from dragoman.client.functions import description_of, schema_of
 from dragoman.client.settings import Settings
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Citation, Fault, FaultKind, Opaque, OpaqueKind, Start
@@ -44,43 +42,6 @@ from dragoman.turn.request import (
 )
 
 PNG = b"\x89PNG\r\n\x1a\n123"
-
-
-class Place(msgspec.Struct):
-    """Where something is."""
-
-    lat: float
-    lon: float = 0.0
-
-
-def look(
-    place: Place,
-    mode: Literal["map", "street"] = "map",
-    depth: Annotated[int, msgspec.Meta(ge=1)] = 1,
-    *,
-    names: list[str] | None = None,
-    anything=None,
-) -> str:
-    """Look at a place.
-
-    It is shown as it was.
-
-    Args:
-        place: where to look
-        mode (str): how,
-            in a word
-        names: whom to look for
-
-    Returns:
-        what is seen
-    """
-
-
-def schema(function) -> dict:
-    return json.loads(bytes(schema_of(function)))
-
-
-# --- turns ------------------------------------------------------------------------------------------
 
 
 def test_a_conversation_is_made_of_turns() -> None:
@@ -152,59 +113,6 @@ def test_reasoning_may_be_switched_off_or_wished_for_exactly() -> None:
     assert ReasoningSettings() == request().reasoning
 
 
-# --- tools ------------------------------------------------------------------------------------------
-
-
-def test_a_function_becomes_a_tool_without_being_run() -> None:
-    found = tool(look)
-
-    assert "look" == found.name
-    assert "Look at a place. It is shown as it was." == found.description
-    assert schema(look) == json.loads(bytes(found.schema))
-
-
-def test_the_schema_follows_the_annotations() -> None:
-    found = schema(look)
-
-    assert "object" == found["type"]
-    assert ["place"] == found["required"]
-    assert {"$ref": "#/$defs/Place", "description": "where to look"} == found["properties"]["place"]
-    assert {
-        "enum": ["map", "street"],
-        "description": "how, in a word",
-        "default": "map",
-    } == found["properties"]["mode"]
-    assert {"type": "integer", "minimum": 1, "default": 1} == found["properties"]["depth"]
-    assert {"default": None} == found["properties"]["anything"]
-    assert "whom to look for" == found["properties"]["names"]["description"]
-    assert {"lat", "lon"} == found["$defs"]["Place"]["properties"].keys()
-
-
-def test_a_function_without_arguments_or_docstring_is_a_tool_all_the_same() -> None:
-    def ping(): ...
-
-    assert {"type": "object", "properties": {}, "required": []} == schema(ping)
-    assert "" == description_of(ping)
-
-
-def variadic(*args: int) -> None: ...
-
-
-def positional(a: int, /) -> None: ...
-
-
-def odd(a: type(print)) -> None: ...
-
-
-def unknown(a: "Nowhere") -> None: ...  # noqa: F821 -- the test's subject
-
-
-@pytest.mark.parametrize("function", [variadic, positional, odd, unknown])
-def test_a_function_that_no_schema_describes_is_refused(function) -> None:
-    with pytest.raises(MisuseError, match=function.__name__):
-        tool(function)
-
-
 @pytest.mark.parametrize("given", [{"type": "object"}, '{"type":"object"}', b'{"type":"object"}'])
 def test_a_tool_may_be_a_name_and_a_schema(given) -> None:
     found = tool("f", description="does", schema=given, strict=True)
@@ -217,6 +125,9 @@ def test_a_schema_given_as_text_stays_as_it_is() -> None:
     text = '{ "type" : "object" }'
 
     assert text.encode() == bytes(tool("f", schema=text).schema)
+
+    def look() -> None: ...
+
     assert tool(look, schema=text).schema == tool("f", schema=text).schema
 
 
@@ -224,9 +135,6 @@ def test_a_schema_given_as_text_stays_as_it_is() -> None:
 def test_a_schema_that_is_no_json_object_is_refused(given) -> None:
     with pytest.raises(MisuseError, match="schema"):
         tool("f", schema=given)
-
-
-# --- answers ----------------------------------------------------------------------------------------
 
 
 def test_an_answer_becomes_a_turn_with_all_that_its_server_wants_back() -> None:
@@ -336,9 +244,6 @@ def test_a_tool_is_made_of_a_definition_of_any_dialect(definition: dict) -> None
 def test_a_definition_that_fits_no_dialect_is_refused() -> None:
     with pytest.raises(MalformedError, match="fits no dialect"):
         tool({"a": 1})
-
-
-# --- mistakes ---------------------------------------------------------------------------------------
 
 
 def test_a_text_among_the_turns_is_a_user_turn() -> None:

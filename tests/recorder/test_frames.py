@@ -1,0 +1,48 @@
+"""What goes through the pipe to the writer of recordings, however the pipe cuts it."""
+
+import json
+
+import pytest
+
+from dragoman.recorder.frames import (
+    Came,
+    Close,
+    Ended,
+    FrameBuffer,
+    Meant,
+    Sent,
+    encode_frame,
+    encode_meaning,
+)
+from dragoman.turn.events import Fault, FaultKind, TextDelta, TextRun
+
+FRAMES = (
+    Came(1, 0.5, b"data: \xff\n\n"),
+    Meant(1, b"[]"),
+    Ended(1, 1.5, Fault(FaultKind.TIMEOUT, "late")),
+    Sent(2, 2.0, b"x" * 70_000),
+    Close(exchange=1, at=3.0, status=200, keep=True, record=b"{}"),
+)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 1000, 1_000_000])
+def test_frames_come_out_as_they_went_in(size: int) -> None:
+    data = b"".join(map(encode_frame, FRAMES))
+    buffer = FrameBuffer()
+
+    found = [
+        frame
+        for start in range(0, len(data), size)
+        for frame in buffer.feed(data[start : start + size])
+    ]
+
+    assert list(FRAMES) == found
+
+
+def test_the_meaning_of_a_read_is_one_json_array_with_runs_as_one_event() -> None:
+    events = (TextRun(0, [b"a", b"\\u00e9"], "a\u00e9"), TextDelta(0, "b"))
+
+    run, delta = json.loads(encode_meaning(events))
+
+    assert {"event": "text_run", "index": 0, "texts": ["a", "\u00e9"]} == run
+    assert ("text", "b") == (delta["event"], delta["text"])

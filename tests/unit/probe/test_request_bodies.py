@@ -1,0 +1,41 @@
+"""Every question in every dialect is a request of that dialect."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.errors import MalformedError
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.probe import questions
+from dragoman.probe.questions import Habits, Question
+from dragoman.probe.request_bodies import write_question
+
+ALL = {name: one for name, one in vars(questions).items() if isinstance(one, Question)}
+each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
+
+
+def written(question: Question, spoken: str) -> bytes:
+    return msgspec.json.encode(write_question(question, spoken, "a-model", Habits()))
+
+
+@each_dialect
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"SPOILT"}))
+def test_every_question_is_of_its_dialect(name: str, spoken: str) -> None:
+    question = ALL[name]
+
+    request = dialect(spoken).decode_request(
+        written(question, spoken), sealer=None, limits=DEFAULT_LIMITS
+    )
+
+    assert question.stream == request.stream
+    assert question.limit == request.max_output
+    assert [one.name for one in question.tools] == [one.name for one in request.tools]
+    assert len(written(question, spoken)) < 3_000
+
+
+@each_dialect
+def test_the_spoilt_question_is_not(spoken: str) -> None:
+    body = written(questions.SPOILT, spoken)
+
+    with pytest.raises(MalformedError):
+        dialect(spoken).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
