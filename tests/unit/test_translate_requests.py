@@ -232,3 +232,13 @@ def test_forced_tool_that_is_not_declared_is_the_upstreams_affair() -> None:
     request = b'{"model":"a","messages":[%b],"tool_choice":%b}' % (FIRST[0], choice)
 
     assert request == forwarded(request, "chat", LLAMA).body
+
+
+@pytest.mark.parametrize("target", ["chat", "anthropic", "responses"])
+def test_bytes_that_are_not_utf8_never_reach_an_upstream(target: str) -> None:
+    schema = b'{"type":"object","description":"a\xe4\xe4b"}'
+    body = b'{"model":"m","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]}'
+
+    written = translate_request(body % schema, source="chat", target=target).body
+
+    assert "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b" in written.decode()

@@ -294,6 +294,9 @@ class Connection(asyncio.BufferedProtocol):
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        # Test: test_the_body_of_a_second_response_does_not_join_the_first.
+        if self.ended:
+            raise failures.malformed(self.where, "it sent more than one response")
         self._reason_bytes = self._head_bytes = 0
         self.status = self._parser.get_status_code()
         headers = _readable(self._headers)
@@ -316,8 +319,6 @@ class Connection(asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         if not self.answered:
             return  # informational: the real one follows
-        if self.ended:
-            raise failures.malformed(self.where, "it answers twice")
         self.keeps = self._parser.should_keep_alive()
         self.ended = True
 

@@ -74,6 +74,8 @@ def _address(text: str) -> str | Problem:
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises if it is not a port number
+        # As the name is looked up: a label may be empty, too long, or have characters of no name.
+        (URL(text).raw_host or "").encode("idna")
     except ValueError as error:
         return Problem(f"not an address: {error}")
     if parts.scheme not in ("http", "https") or "://" not in text:

@@ -263,6 +263,10 @@ BARE = (
         ),
         # names
         (
+            '[upstreams.up]\nbase_url = "https://a\ufffdb/v1"',
+            "upstreams.up.base_url: not an address: encoding with 'idna' codec failed (UnicodeError: Invalid character '\ufffd')",
+        ),
+        (
             '[upstreams."a/b"]\nbase_url = "https://host/v1"',
             (
                 'upstreams."a/b": an upstream\'s name may contain only letters, digits, `.`, `_` and `-`; '
