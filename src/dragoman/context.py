@@ -31,8 +31,8 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
         chat_reasoning: The Chat fields that carry reasoning; `off` leaves it out.
         responses_reasoning: Whether Responses carries reasoning as a summary or as content.
         responses_refusal: Whether a refusal is a `refusal` part or plain text.
-        responses_encrypted: "always" writes reasoning state even for a client that did not ask for it, as
-            an answer that is kept here must have it.
+        responses_encrypted: "always" writes reasoning state even for a client that did not ask for it: an
+            answer that is stored here needs it.
         stream_error_tail: How an interrupted Messages stream ends; see `ErrorTail`.
         chat_truncated_tail: "nothing" ends a truncated Chat stream as the upstream did, without an error
             event.
@@ -43,11 +43,8 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     )
     responses_reasoning: Literal["summary", "content"] = "summary"
     responses_refusal: Literal["refusal", "text"] = "refusal"
-    # "always" writes reasoning state even for a client that did not ask for it, as an answer that is
-    # kept here must have it.
     responses_encrypted: Literal["asked", "always"] = "asked"
     stream_error_tail: ErrorTail = "open"
-    # "nothing" ends a truncated Chat stream as the upstream did, without an error event.
     chat_truncated_tail: Literal["error", "nothing"] = "error"
 
 
@@ -65,9 +62,8 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
     created: int = 0  # Unix seconds; 0: what the upstream said
     sealer: Sealer | None = None  # without one, foreign reasoning state is not carried
-    input_estimate: int = (
-        0  # tokens of the request, for clients that get a count before the upstream reports one
-    )
+    # Tokens of the request, for clients that get a count before the upstream reports one.
+    input_estimate: int = 0
     strict: bool = False  # a malformed event is an error instead of a loss
     rendering: Rendering = Rendering()
     limits: Limits = DEFAULT_LIMITS
@@ -112,9 +108,8 @@ class Target(Struct, frozen=True, kw_only=True):
     model: str = ""  # the upstream's name for the model; empty: the client's
     strict: bool = False  # what would be a loss of meaning is refused instead
     repair_history: bool = False  # orphan tool results become text instead of an error
-    prefill: Literal["reject", "continue"] = (
-        "reject"  # a last assistant turn the target cannot go on
-    )
+    # What happens to a last assistant turn that the target cannot continue.
+    prefill: Literal["reject", "continue"] = "reject"
     known_ids: dict[str, str] = {}  # native ids behind `gh-…` ids, as far as remembered
     limits: Limits = DEFAULT_LIMITS
 
@@ -124,6 +119,5 @@ class EncodedRequest(Struct, frozen=True):
 
     body: bytes
     losses: tuple[Loss, ...] = ()
-    stop: tuple[
-        str, ...
-    ] = ()  # stop sequences the target cannot match: to be matched on the answer
+    # Stop sequences that the target cannot match; they are matched on the answer.
+    stop: tuple[str, ...] = ()

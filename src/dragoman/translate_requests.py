@@ -338,7 +338,7 @@ def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
     for name in to.kept_by_vendor:
         asked = bytes(request.extensions.get(name, b"null"))
         if asked not in (b"null", b"false") and profile.origin != to.name:
-            reason = "this upstream holds no conversations: send all of its messages"
+            reason = "this upstream stores no conversations; send all messages"
             raise UntranslatableError(reason, path=f"$.{name}")
 
 

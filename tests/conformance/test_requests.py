@@ -337,5 +337,5 @@ def test_every_kind_of_upstream_takes_a_rich_request_or_reports_what_it_cannot_s
         refusal = error
 
     if refusal is not None:
-        assert re.search("takes no (images|documents|files)", refusal.reason)
+        assert re.search("does not accept (images|documents|files)", refusal.reason)
         assert refusal.path.startswith("$.")

@@ -59,7 +59,7 @@ RULES: Final[dict[str, str]] = {
     "block-index-open": "a delta or stop names the block that is open",
     "block-starts-empty": "a block starts in its empty form: what it starts with is lost or doubled",
     "delta-fits-block": "a delta is of a type that the open block takes; a block of unknown type takes none",
-    "signature-last": "a thinking block has one signature, after all of its text: it replaces",
+    "signature-last": "a thinking block has one signature, after all of its text: another one replaces it",
     "partial-json-prefix": "the input of a call is a prefix of a JSON object after every delta",
     "arguments-whole": "the input of a call is a whole object at its stop, unless it is the last block"
     " of a message that was cut by a limit or refused",

@@ -42,7 +42,7 @@ RULES: Final[dict[str, str]] = {
     "same-id": "all chunks have the same id and time of creation",
     "role-once": "the role is sent in the first chunk of a choice and not again: clients join strings",
     "empty-choices-carry-usage": "only the usage chunk has no choices",
-    "usage-last": "no chunk follows the one with the usage, for it would take the usage away again",
+    "usage-last": "no chunk follows the one with the usage: clients would overwrite the usage",
     "usage-counts": "the usage has prompt, completion and total tokens",
     "tool-index-contiguous": "calls have the indexes 0, 1, 2, … in the order they begin",
     "call-head": "the first delta of a call has its id, type and name",
@@ -267,7 +267,7 @@ class ChatGrammar:
 
     def _read_choice(self, value: object, path: str) -> None:
         if not isinstance(value, dict):
-            self._findings.add("required-field", f"a choice is {shown(value)}, no object", path)
+            self._findings.add("required-field", f"a choice is {shown(value)}, not an object", path)
             return
         check_fields(CHOICE_FIELDS, value, self._findings, root=path)
         index = number_at(value, "index") or 0
@@ -313,7 +313,7 @@ class ChatGrammar:
 
     def _read_call(self, choice: CheckedChoice, value: object, path: str) -> None:
         if not isinstance(value, dict):
-            self._findings.add("required-field", f"a call is {shown(value)}, no object", path)
+            self._findings.add("required-field", f"a call is {shown(value)}, not an object", path)
             return
         check_fields((Field("index", COUNT),), value, self._findings, root=path)
         index = number_at(value, "index") or 0

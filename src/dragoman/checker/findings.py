@@ -34,7 +34,7 @@ FRAMING_RULES: Final[dict[str, str]] = {
     " a comment with a blank line",
     "json": "the data of an event is one JSON object",
     "surrogate-pair": "an escaped surrogate pair is not cut in two: the halves cannot be encoded",
-    "truncated": "the stream does not just stop: it tells a finish or a failure",
+    "truncated": "the stream ends with a finish or a failure; it does not just stop",
     "nothing-after-end": "nothing but comments follows the end",
 }
 

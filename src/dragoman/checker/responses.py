@@ -39,7 +39,7 @@ RULES: Final[dict[str, str]] = {
     "required-field": "each event has the fields that its readers use, of their types",
     "response-id": "all lifecycle events have the same response id",
     "response-starts-empty": "`response.created` has no output yet: clients append to it",
-    "status-fits": "the response's status is the one its event tells",
+    "status-fits": "the response's status fits its event",
     "usage-counts": "the usage, if there is one, has input, output and total tokens and both details",
     "one-item-open": "an item is done before the next is added: deltas go to the last one added",
     "output-index-contiguous": "items have the indexes 0, 1, 2, … in the order they are added",
@@ -48,7 +48,7 @@ RULES: Final[dict[str, str]] = {
     "item-starts-empty": "items and parts are added in their empty form: clients append to them",
     "item-id-once": "no two items have the same id",
     "item-done-matches-added": "an item is done with the type, ids and name it was added with",
-    "done-equals-deltas": "`done` events and the done item say what the deltas said",
+    "done-equals-deltas": "`done` events and the done item repeat their deltas exactly",
     "item-done-before-completed": "no item is open when the response completes: agents read done items;"
     " a custom call may be open when it ends as incomplete",
     "output-equals-items": "the response completes with the items that were done, all and in order",

@@ -341,7 +341,7 @@ class ItemGrammar:
 
     def _compare(self, text: Digest, written: str, path: str) -> None:
         if not text.matches(written):
-            reason = f"{shown(written)} is not what the deltas said"
+            reason = f"{shown(written)} differs from its deltas"
             self._findings.add("done-equals-deltas", reason, path)
 
     def _finish_item(self, item: OpenItem, event: Json) -> None:
@@ -379,7 +379,7 @@ class ItemGrammar:
             for at, part in enumerate(parts):
                 self._check_done_part(part, f"$.item.{key}[{at}]")
             if digests != [Digest(_text_of(part)).value for part in parts]:
-                reason = f"`{key}` of the done item is not what the deltas said"
+                reason = f"`{key}` of the done item differs from its deltas"
                 self._findings.add("done-equals-deltas", reason, f"$.item.{key}")
 
     def _check_done_part(self, part: Json, path: str) -> None:

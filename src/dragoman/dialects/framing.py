@@ -50,9 +50,9 @@ class FrameReader(Protocol):
         ...
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a frame that adds text to the open block, and says nothing else.
+        """Return the text of a frame that only adds text to the open block; empty for all others.
 
-        Nothing for all others.  Asked only while `takes_text`.
+        Called only while `takes_text`.
         """
         ...
 

@@ -38,7 +38,7 @@ def refuse_unsupported(request: Request, *, many: bool = False, warms_cache: boo
             an answer of no tokens; carries the path.
     """
     if request.count > 1 and not many:
-        reason = "the target returns one answer for a request, not several"
+        reason = "the target returns one answer per request"
         raise UntranslatableError(reason, path=path_of(request, "count"))
     if request.previous_id:
         # A store must have put the earlier items into the request and cleared the id.
@@ -46,7 +46,9 @@ def refuse_unsupported(request: Request, *, many: bool = False, warms_cache: boo
         path = path_of(request, "previous_id")
         raise UntranslatableError(reason, path=path, code="previous_response_not_found")
     if request.max_output is not None and request.max_output <= 0 and not warms_cache:
-        reason = "the target cannot return an answer of no tokens, which only warms a cache"
+        reason = (
+            "the target cannot return an answer of zero tokens, which only fills a prompt cache"
+        )
         raise UntranslatableError(reason, path=path_of(request, "max_output"))
 
 

@@ -127,7 +127,7 @@ def expanded(
         elif item_id.startswith(_REASONING_PREFIX):
             own.append(bytes(raw))
         else:
-            reason = f"the item `{item_id}` is not kept here; send the item itself"
+            reason = f"the item `{item_id}` is not stored here; send the item itself"
             raise MalformedError(reason, path=f"$.input[{index}].id", code="item_not_found")
     items = (*history, *own)
     if sum(map(len, items)) > limits.max_request_bytes:
@@ -139,7 +139,7 @@ def expanded(
 
 def unknown_previous(response_id: str) -> MalformedError:
     """Return the refusal of a request that goes on from an answer that is not kept."""
-    reason = f"the response `{response_id}` is not kept here"
+    reason = f"the response `{response_id}` is not stored here"
     path = "$.previous_response_id"
     return MalformedError(reason, path=path, code="previous_response_not_found")
 

@@ -241,7 +241,7 @@ def forced_tool_with_thinking(
     """
     policy = profile.forced_tool_choice_policy
     if policy == "error":
-        reason = "the target cannot be forced to call a tool while it thinks"
+        reason = "the target cannot combine a forced tool call with thinking"
         raise UntranslatableError(reason, path=path_of(request, "tool_choice"))
     if policy == "disable_thinking":
         losses.append(Loss("thinking_disabled_by_tool_choice", path_of(request, "thinking")))

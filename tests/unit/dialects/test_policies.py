@@ -310,7 +310,7 @@ def test_forced_tool_with_thinking_may_be_refused(source: str, target: str) -> N
     code, path, reason = refused(source, target, forced(source), conflicted(target, "error"))
 
     assert ("unsupported_parameter", "$.tool_choice") == (code, path)
-    assert "forced to call a tool while it thinks" in reason
+    assert "combine a forced tool call with thinking" in reason
 
 
 @each()
@@ -516,7 +516,7 @@ def test_several_answers_are_refused(source: str, target: str) -> None:
     code, path, reason = refused(source, target, {"n": 2})
 
     assert ("unsupported_parameter", "$.n") == (code, path)
-    assert "one answer for a request" in reason
+    assert "one answer per request" in reason
 
 
 @each("responses")
@@ -536,7 +536,7 @@ def test_an_answer_of_no_tokens_goes_to_messages_upstreams_only(source: str, tar
     code, _, reason = refused(source, target, asked)
 
     assert "unsupported_parameter" == code
-    assert "only warms a cache" in reason
+    assert "only fills a prompt cache" in reason
 
 
 # --- sampling ---------------------------------------------------------------------------------------

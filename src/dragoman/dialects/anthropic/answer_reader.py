@@ -76,7 +76,7 @@ class MessagesReader:
             case "content_block_start":
                 # Case: anthropic/oddity_llama_cpp_no_message_start.
                 if not self.assembler.started:
-                    self.assembler.loss("event_incomplete", "$", "no message_start came before")
+                    self.assembler.loss("event_incomplete", "$", "there was no `message_start`")
                 self._blocks.start(event.index, event.content_block)
             case "content_block_stop":
                 self._blocks.stop(event.index)
@@ -108,7 +108,7 @@ class MessagesReader:
         return self._blocks.in_text and self.assembler.in_text and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of an event that would add text, and say nothing else."""
+        """Return the text of a plain text delta; empty for every other event."""
         try:
             event = _TEXT.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -124,7 +124,8 @@ class MessagesReader:
             self._finish()
         elif self._lenient_eof and self._blocks.calls_are_whole:
             self.assembler.loss(
-                "finish_reason_fixed", detail="the stream just ended after its calls"
+                "finish_reason_fixed",
+                detail="the stream ended after its calls without a stop reason",
             )
             self._finish()
         else:
@@ -192,7 +193,9 @@ class MessagesReader:
         counts = _usage(reported)
         if reported.input_tokens is not None or counts.prompt_tokens:
             return counts
-        self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
+        self.assembler.loss(
+            "usage_missing", "$.usage.input_tokens", "the upstream did not report input tokens"
+        )
         return structs.replace(counts, input_tokens=self._input_estimate, estimated=True)
 
     def _finish(self) -> None:

@@ -191,7 +191,7 @@ class Files:
     def _image(self, part: ImagePart, path: str) -> schema.ImageBlock:
         if self._profile.images == "none":
             raise UntranslatableError(
-                "this model takes no images", path=path, code="unsupported_image"
+                "this model does not accept images", path=path, code="unsupported_image"
             )
         if part.detail not in ("", "auto"):
             self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
@@ -201,7 +201,7 @@ class Files:
                 source = schema.Base64Source(_image_type(media_type, data, path), data)
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
-                    reason = "this model takes images only as data, not as addresses"
+                    reason = "this model accepts images as data only, not as URLs"
                     raise UntranslatableError(reason, path=path, code="unsupported_image")
                 source = schema.UrlSource(url)
             case FileSource():
@@ -237,10 +237,10 @@ class Files:
             case FileSource():
                 return self._stored(part.source, path)
             case Base64Source(media_type=media_type) if media_type not in ("", _PDF):
-                reason = f"this model takes PDF and plain text, not `{media_type}`"
+                reason = f"this model accepts PDF and plain text, not `{media_type}`"
                 raise UntranslatableError(reason, path=path, code="unsupported_document")
             case _ if not self._profile.documents:
-                reason = "this model takes no documents"
+                reason = "this model does not accept documents"
                 raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(data=data):
                 return schema.Base64Source(_PDF, data)
@@ -268,7 +268,7 @@ def _image_type(media_type: str, data: str, path: str) -> str:
         declared = "image/jpeg" if media_type == "image/jpg" else media_type
         found = next((kind for mark, kind in _SIGNATURES if head.startswith(mark)), declared)
     if found not in _IMAGE_TYPES:
-        reason = f"this model takes JPEG, PNG, GIF and WebP images, not `{found}`"
+        reason = f"this model accepts JPEG, PNG, GIF and WebP images, not `{found}`"
         raise UntranslatableError(reason, path=path, code="invalid_image_format")
     return found
 
@@ -461,11 +461,13 @@ class History:
                 return self._opaque(part, turn)
             case ImagePart() | DocumentPart() | SearchResultPart():
                 if turn.role is ASSISTANT:
-                    self._losses.append(Loss("content_dropped", turn.path, "only users send files"))
+                    self._losses.append(
+                        Loss("content_dropped", turn.path, "only user messages may contain files")
+                    )
                     return None
                 return self._files.encode(part, turn.path)
             case AudioPart():
-                raise UntranslatableError("this model takes no audio", path=turn.path)
+                raise UntranslatableError("this model does not accept audio", path=turn.path)
             case _:
                 assert_never(part)
 
@@ -487,7 +489,7 @@ class History:
             self._losses.append(Loss("content_flattened", turn.path))
             return schema.TextBlock(part.text)
         if part.path:
-            reason = "this part of the history means nothing to the target"
+            reason = "the target cannot read this part of the history"
             raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         self._losses.append(Loss("content_dropped", turn.path))
         return None

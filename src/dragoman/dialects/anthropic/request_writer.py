@@ -316,7 +316,7 @@ class _Encoder:
             ):
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
+                raise UntranslatableError("this model does not produce audio", path=f"$.{name}")
             self.losses.append(Loss("field_dropped", f"$.{name}"))
         return {}
 

@@ -246,7 +246,7 @@ class ChatReader:
         return self._plain and self.assembler.in_text and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a chunk that would add text, and say nothing else."""
+        """Return the text of a plain text chunk; empty for every other chunk."""
         try:
             return _decode_plain(data).choices[0].delta.content
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -66,7 +66,7 @@ FINISH_WORDS: Final[dict[FinishReason, str]] = {
     FinishReason.CONTEXT_FULL: "length",
     FinishReason.CONTENT_FILTER: "content_filter",
     FinishReason.REFUSAL: "stop",
-    # The answer is not finished, and this is the one word that says so.
+    # The answer is not finished; Chat has no other word for that.
     FinishReason.PAUSE: "length",
     FinishReason.COMPACTION: "length",
 }

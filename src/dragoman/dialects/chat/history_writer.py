@@ -187,7 +187,7 @@ class Parts:
     def _need_parts(self, what: str, path: str) -> None:
         if self._profile.content_parts == "string":
             raise UntranslatableError(
-                f"the target takes text only, no {what}", path=path or self._messages
+                f"the target accepts text only, not {what}", path=path or self._messages
             )
 
     def _image(self, part: ImagePart, path: str) -> ImageOut:
@@ -195,16 +195,16 @@ class Parts:
         path = path or self._messages
         match part.source:
             case _ if self._profile.images == "none":
-                raise UntranslatableError("the target takes no images", path=path)
+                raise UntranslatableError("the target does not accept images", path=path)
             case Base64Source(media_type=media_type, data=data):
                 return ImageOut(UrlOut(f"data:{media_type};base64,{data}", part.detail))
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
-                    reason = "the target takes images as data, not as addresses"
+                    reason = "the target accepts images as data, not as URLs"
                     raise UntranslatableError(reason, path=path)
                 return ImageOut(UrlOut(url, part.detail))
             case FileSource():
-                reason = "a file kept at one vendor means nothing to another"
+                reason = "a file that one vendor stores cannot be used at another"
                 raise UntranslatableError(reason, path=path)
             case _:
                 assert_never(part.source)
@@ -221,14 +221,14 @@ class Parts:
         before: list[PartOut] = [TextOut(part.context)] if part.context else []
         match part.source:
             case _ if not self._profile.documents:
-                raise UntranslatableError("the target takes no documents", path=path)
+                raise UntranslatableError("the target does not accept documents", path=path)
             case Base64Source(media_type=media_type, data=data):
                 name = part.title or "document.pdf"
                 return [*before, FileOut(FileContentOut(name, f"data:{media_type};base64,{data}"))]
             case FileSource(file_id=file_id, vendor="openai"):
                 return [*before, FileOut(FileContentOut(part.title, file_id=file_id))]
             case _:
-                reason = "the target takes documents as data, not as addresses"
+                reason = "the target accepts documents as data, not as URLs"
                 raise UntranslatableError(reason, path=path)
 
 
@@ -662,7 +662,7 @@ class Messages:
         if part.text:
             self._losses.append(Loss("content_flattened", turn.path))
         elif part.path:
-            reason = "this part of the history means nothing to the target"
+            reason = "the target cannot read this part of the history"
             raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         else:
             self._losses.append(Loss("content_dropped", turn.path))

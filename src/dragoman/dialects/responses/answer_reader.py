@@ -299,7 +299,7 @@ class ResponsesReader:
         # Case: responses/b10_oddity_llama_cpp_cut_call.
         if not cut and self._reached_limit(response):
             cut = True
-            self.assembler.loss("finish_reason_fixed", "$.status", "cut at the limit of tokens")
+            self.assembler.loss("finish_reason_fixed", "$.status", "truncated at the token limit")
         for position, raw in enumerate(response.output or ()):
             self._take_item(position, raw)
             if self.assembler.ended:
@@ -346,7 +346,7 @@ class ResponsesReader:
         if reason is None:
             # Case: responses/incomplete_for_another_reason.
             # Whatever it was, the answer is not whole.
-            self.assembler.loss("finish_reason_unknown", detail=f"{word}, read as cut")
+            self.assembler.loss("finish_reason_unknown", detail=f"{word}; treated as truncated")
             reason = FinishReason.LENGTH
         return reason
 

@@ -146,7 +146,7 @@ class Output:
         self.items.append(item)
 
     def whole(self, item: bytes) -> bytes:
-        """Put in an item that comes in one piece."""
+        """Write an item that is complete from the start: its `added` and `done` events."""
         return self.added(item) + self.done(item)
 
 

@@ -131,7 +131,7 @@ def _content_part(part: Part, path: str) -> TurnPart:
 
 
 def _unsupported(kind: str, path: str) -> MalformedError:
-    reason = f"a content part of type `{kind}` has no meaning here"
+    reason = f"a content part of type `{kind}` is not supported here"
     return MalformedError(reason, path=path, code="unsupported_content_block")
 
 
@@ -206,7 +206,7 @@ _FUNCTION: Final = Flavor.FUNCTION
 _CUSTOM: Final = Flavor.CUSTOM
 
 _REFERENCE_ADVICE: Final = (
-    "items are not kept here, so `{id}` cannot be looked up; send the item itself"
+    "items are not stored here, so `{id}` cannot be looked up; send the item itself"
     " (clients do so with `store` set to false)"
 )
 

@@ -326,7 +326,11 @@ class ItemEncoder:
     def _image(self, part: ImagePart) -> _Item:
         source, allowed = part.source, self._profile.images
         if allowed == "none" or (allowed == "base64_only" and not isinstance(source, Base64Source)):
-            reason = "this upstream takes no images" if allowed == "none" else "no image addresses"
+            reason = (
+                "this upstream does not accept images"
+                if allowed == "none"
+                else "no image addresses"
+            )
             raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         item: dict[str, object] = {"type": "input_image"}
         match source:
@@ -361,13 +365,13 @@ class ItemEncoder:
                 images = [self._image(one) for one in part.parts if isinstance(one, ImagePart)]
                 return [*content, self._marked(_tagged(part.title, text), part.cache), *images]
         if not self._profile.documents:
-            reason = "this upstream takes no files"
+            reason = "this upstream does not accept files"
             raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return [*content, self._marked(item, part.cache)]
 
     def _file_id(self, source: FileSource) -> str:
         if source.vendor != self._profile.origin:
-            reason = f"the file `{source.file_id}` is kept at another vendor"
+            reason = f"the file `{source.file_id}` is stored at another vendor"
             raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return source.file_id
 

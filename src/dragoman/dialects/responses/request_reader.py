@@ -27,8 +27,8 @@ _IGNORED: Final = frozenset({"client_metadata", "stream_options"})
 
 # Fields that need a server which keeps state, with what a client can do instead.
 _STATEFUL: Final = {
-    "conversation": "conversations are not kept here; send the earlier items in `input`",
-    "prompt": "prompt templates are not kept here; send the prompt itself",
+    "conversation": "conversations are not stored here; send the earlier items in `input`",
+    "prompt": "prompt templates are not stored here; send the prompt itself",
 }
 
 _LOGPROBS: Final = "message.output_text.logprobs"
@@ -104,7 +104,7 @@ def _refuse_state(given: RequestBody) -> None:
             if getattr(given, name) != NULL:
                 raise MalformedError(advice, path=f"$.{name}", code="unsupported_parameter")
     if given.background:
-        reason = "answers are not made in the background here; leave `background` out"
+        reason = "responses cannot be created in the background here; omit `background`"
         raise MalformedError(reason, path="$.background", code="unsupported_parameter")
 
 

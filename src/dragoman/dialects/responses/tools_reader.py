@@ -241,7 +241,7 @@ def _schema(parameters: Raw, path: str) -> Raw | None:
     if parameters == NULL:
         return None
     if not bytes(parameters).startswith(b"{"):
-        raise MalformedError("a JSON schema is an object", path=f"{path}.parameters")
+        raise MalformedError("a JSON schema must be an object", path=f"{path}.parameters")
     return parameters
 
 
@@ -259,7 +259,7 @@ def decode_choice(raw: Raw, tools: Sequence[Tool]) -> ToolChoice | None:
         case "auto" | "required" | "none":
             return msgspec.convert({"mode": given}, ToolChoice)
         case str():
-            raise MalformedError(f"no tool choice `{given}`", path=path)
+            raise MalformedError(f"unknown tool choice `{given}`", path=path)
         case _ if given.type == "allowed_tools":
             allowed = tuple(tool.name or tool.type for tool in given.tools)
             return ToolChoice(given.mode, allowed=allowed)

@@ -13,7 +13,7 @@ from dragoman.gateway.config.settings import Secret
 from dragoman.limits import KIB, MIB
 from dragoman.transport.proxy import DIRECT, ENVIRONMENT, ProxyRule, environment_rule, fixed_rule
 
-# No settings of a person are larger; a file that is was named by mistake.
+# Far more than settings need: a larger file was named by mistake.
 MAX_FILE_BYTES: Final = MIB
 MAX_SECRET_BYTES: Final = 64 * KIB
 
