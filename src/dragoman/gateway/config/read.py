@@ -173,6 +173,8 @@ class SettingsReader:
             return self._wrong(path, Problem(f"{described(value)} is out of range"))
         if kind.ge is not None and value < kind.ge:
             return self._wrong(path, Problem(f"must be at least {kind.ge}, not {value}"))
+        if kind.gt is not None and value <= kind.gt:
+            return self._wrong(path, Problem(f"must be more than {kind.gt}, not {value}"))
         if kind.le is not None and value > kind.le:
             return self._wrong(path, Problem(f"must be at most {kind.le}, not {value}"))
         return value if whole else float(value)
