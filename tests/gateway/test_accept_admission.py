@@ -117,7 +117,7 @@ def use_up(bucket: Bucket, amount: float) -> None:
 
 def meter_of(found: Stand, key: str) -> Meter:
     """Return what a key has used."""
-    return found.running.gateway.plan.keyring.identify({"x-api-key": f"{key}-key"}).meter
+    return found.running.gateway.plan.keyring.identify({"x-api-key": f"{key}-key"}).entrance.meter
 
 
 def ask_again(

@@ -6,7 +6,7 @@ such state at the upstream as its own key was given.  The app ends the admission
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -16,10 +16,14 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
 from dragoman.dialects.stored_responses import NOT_STORED
 from dragoman.errors import MalformedError, TooLargeError
+from dragoman.gateway.admission import Admission, Unserved
+from dragoman.gateway.capacity import shutting_down
 from dragoman.gateway.guards import guarded
+from dragoman.gateway.keys import Holder
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.routing import Question, RouteChoice
+from dragoman.gateway.state.key_limits import BUSY
 from dragoman.gateway.vendor_ids import not_given
 from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
@@ -117,7 +121,7 @@ async def admit(context: RequestContext, client: ClientRequest) -> RouteChoice |
     if isinstance(choice, Fault):
         return choice
     fault = await _refuse_ids(context, client, choice)
-    return fault or await _enter(context, outcome.estimate) or choice
+    return fault or await _enter(context, outcome.estimate, choice.route.priority) or choice
 
 
 async def admit_without_model(context: RequestContext) -> Fault | None:
@@ -150,19 +154,40 @@ async def _refuse_ids(
     return None
 
 
-async def _enter(context: RequestContext, tokens: int) -> Fault | None:
+async def _enter(context: RequestContext, tokens: int, priority: int = 0) -> Fault | None:
     holder = context.holder
     if holder is None:
         return None
-    now = asyncio.get_running_loop().time()
-    if holder.shared_meter is None:
-        entered = holder.enter(now, tokens)
+    if holder.enters_at_once:
+        entered = holder.enter(asyncio.get_running_loop().time(), tokens)
     else:
-        entered = await holder.enter_shared(now, tokens)
+        entered = await _enter_or_wait(context, holder, tokens, priority)
     if isinstance(entered, Fault):
         return entered
     context.outcome.admission = entered
     return None
+
+
+async def _enter_or_wait(
+    context: RequestContext, holder: Holder, tokens: int, priority: int
+) -> Admission | Fault:
+    """Enter a request as soon as its key's limit of concurrent requests allows it."""
+    loop, key = asyncio.get_running_loop(), holder.key
+
+    def attempt() -> Awaitable[Admission | Fault | None]:
+        return holder.enter_shared(loop.time(), tokens)
+
+    if not holder.entrance.queue:  # otherwise it would overtake those that wait
+        entered = await attempt()
+        if entered is not None:
+            return entered
+    assert key is not None  # noqa: S101 -- only a key has limits
+    found: Admission | Fault | Unserved = await context.wait(
+        holder.entrance, attempt, place=("key", holder.name), limits=key, priority=priority
+    )
+    if found == "draining":
+        return shutting_down()
+    return holder.refuse(BUSY) if isinstance(found, str) else found
 
 
 def _choose(context: RequestContext, request: Request, estimate: int) -> RouteChoice | Fault:

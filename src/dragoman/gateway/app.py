@@ -10,7 +10,7 @@ from dragoman._version import __version__
 from dragoman.dialects import DEFAULT_DIALECT, dialect, dialect_names
 from dragoman.dialects.dialect import Dialect
 from dragoman.gateway import endpoints, metrics
-from dragoman.gateway.capacity import HeldBytes, overloaded
+from dragoman.gateway.capacity import SHUTTING_DOWN, HeldBytes, overloaded, shutting_down
 from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_of_error, fault_response, refused
@@ -26,7 +26,6 @@ from dragoman.turn.request import DialectName
 
 Handler: TypeAlias = Callable[[RequestContext], Awaitable[web.StreamResponse]]
 
-SHUTTING_DOWN: Final = "shutting_down"
 CLIENT_LEFT: Final = 499  # logged for a client that did not wait; never sent
 
 
@@ -79,8 +78,12 @@ class Gateway:
     # --- the life of the server ------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> int:
-        """Refuse new requests and wait for those in progress; return how many had to be ended."""
+        """Refuse new requests and those that wait for a place, and wait for those in progress.
+
+        Return how many had to be ended.
+        """
         self.draining = True
+        self._end_waits()
         if self.inspection is not None:
             self.inspection.inspector.close()
         waits = [asyncio.create_task(one.wait()) for one in (self._idle, self._hurried)]
@@ -91,7 +94,13 @@ class Gateway:
         fault = Fault(FaultKind.OVERLOADED, "the gateway is shutting down", code=SHUTTING_DOWN)
         for stream in late:
             stream.abort(fault, final=True)
+        self._end_waits()  # of requests that were still being read
         return len(late)
+
+    def _end_waits(self) -> None:
+        for context in self._requests:
+            if context.outcome.waiting is not None:
+                context.outcome.waiting.end()
 
     def hurry(self) -> None:
         """Stop waiting for requests in progress."""
@@ -202,10 +211,7 @@ class Gateway:
         if isinstance(identity, Fault):
             return identity
         if self.draining:
-            message = "the gateway is shutting down; try another one"
-            return Fault(
-                FaultKind.OVERLOADED, message, status=503, code=SHUTTING_DOWN, retry_after=1.0
-            )
+            return shutting_down()
         return self._too_many(context)
 
     def _too_many(self, context: RequestContext) -> Fault | None:

@@ -11,6 +11,7 @@ from dragoman.errors import DragomanError
 from dragoman.turn.events import Fault, FaultKind
 
 STATUS: Final = 503
+SHUTTING_DOWN: Final = "shutting_down"  # the code of what ends with the process
 _RETRY_SECONDS: Final = 1.0  # requests end all the time
 _RESERVE: Final = 32  # descriptors for the event loop, the log, the store, names and files
 _UNITS: Final = {
@@ -29,6 +30,14 @@ def overloaded(limit: str, allowed: int) -> Fault:
     )
     return Fault(
         FaultKind.OVERLOADED, message, status=STATUS, code=limit, retry_after=_RETRY_SECONDS
+    )
+
+
+def shutting_down() -> Fault:
+    """Return why a request that has not begun is refused while the gateway drains."""
+    message = "the gateway is shutting down; try another one"
+    return Fault(
+        FaultKind.OVERLOADED, message, status=STATUS, code=SHUTTING_DOWN, retry_after=_RETRY_SECONDS
     )
 
 

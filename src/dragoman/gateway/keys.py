@@ -3,13 +3,12 @@
 import hashlib
 import hmac
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import Final, Self
 
+from dragoman.gateway.admission import Admission, Counters, Entrance
 from dragoman.gateway.config.settings import Key
-from dragoman.gateway.state.key_limits import Meter, Refusal, SharedMeter
-from dragoman.gateway.state.redis_link import StateAwayError
+from dragoman.gateway.state.key_limits import Refusal
 from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
@@ -18,51 +17,21 @@ _LISTED_MODELS: Final = 20  # as many globs as fit into a readable error
 _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
 
 
-class Counters(Protocol):
-    """What counts the requests of keys; see `State`."""
-
-    def meter(self, digest: bytes) -> Meter: ...
-    def shared_meter(self, digest: bytes) -> SharedMeter | None: ...
-
-
-class Admission:
-    """One request under way.  It must `leave` in the end; leaving twice is harmless.
-
-    `on_leave` is called with the number of tokens by which the estimate was too low.
-    """
-
-    __slots__ = ("_estimate", "_left", "_meter", "_on_leave")
-
-    def __init__(
-        self, meter: Meter, estimate: int, on_leave: Callable[[int], None] | None = None
-    ) -> None:
-        self._meter = meter
-        self._estimate = estimate
-        self._on_leave = on_leave
-        self._left = False
-
-    def leave(self, tokens_used: int | None = None) -> None:
-        """End the request; `tokens_used` replaces the estimate, None keeps it."""
-        if self._left:
-            return
-        self._left = True
-        more = 0 if tokens_used is None else tokens_used - self._estimate
-        self._meter.leave(more)
-        if self._on_leave is not None:
-            self._on_leave(more)
-
-
 class Holder:
     """A client that showed a key, or one that was not asked for it."""
 
-    __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner", "shared_meter")
+    __slots__ = ("_globs", "_vendor_ids", "enters_at_once", "entrance", "key", "name", "owner")
 
-    def __init__(self, name: str, key: Key | None) -> None:
+    def __init__(self, name: str, key: Key | None, counters: Counters | None = None) -> None:
+        """`counters` count the requests of a key with limits; without them, this process does."""
         self.name: str = name  # for logs
         self.owner: str = _owner(key)
-        self.meter: Meter = Meter()
-        self.shared_meter: SharedMeter | None = None
-        self._key = key
+        self.key: Key | None = key
+        self.entrance: Entrance = Entrance()
+        if key is not None and _limits(key):
+            self.entrance = Entrance(counters, _counted_as(key))
+        # Whether a request may begin is known at once: no server is asked, and none waits.
+        self.enters_at_once: bool = self.entrance.shared_meter is None and not self.max_queue
         self._vendor_ids = () if key is None else tuple(Glob(text) for text in key.vendor_ids)
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)
 
@@ -77,29 +46,34 @@ class Holder:
         return Fault(FaultKind.PERMISSION, message, status=403, param="model")
 
     @property
+    def max_queue(self) -> int:
+        """How many requests may wait until others of this key end."""
+        return 0 if self.key is None or not self.key.concurrent else self.key.max_queue
+
+    @property
     def anonymous(self) -> bool:
         """The gateway asks for no keys."""
-        return self._key is None
+        return self.key is None
 
     @property
     def shown_owner(self) -> str:
         """The owner as recordings have it; empty for a key without a name, whose owner is a digest of the key."""
-        return self.owner if self._key is None or self._key.name else ""
+        return self.owner if self.key is None or self.key.name else ""
 
     @property
     def may_inspect(self) -> bool:
         """The client may look at exchanges of others."""
-        return self._key is None or self._key.inspect
+        return self.key is None or self.key.inspect
 
     @property
     def may_record(self) -> bool:
         """The client may ask for a recording of its exchange."""
-        return self._key is None or self._key.record
+        return self.key is None or self.key.record
 
     @property
     def may_read_metrics(self) -> bool:
         """The client may read `/metrics`, which has figures of all keys."""
-        return self._key is None or self._key.metrics
+        return self.key is None or self.key.metrics
 
     def may_name(self, vendor_id: str) -> bool:
         """Return whether the settings let this client name state of a vendor's by its id."""
@@ -107,34 +81,28 @@ class Holder:
 
     def enter(self, now: float, estimate: int) -> Admission | Fault:
         """Begin a request of about `estimate` tokens; a refused one costs nothing."""
-        refusal = self.meter.enter(self._key, now, estimate)
-        if refusal is None:
-            return Admission(self.meter, estimate)
-        return _limited(self._key, refusal)
+        entered = self.entrance.enter(self.key, now, estimate)
+        return entered if isinstance(entered, Admission) else self.refuse(entered)
 
-    async def enter_shared(self, now: float, estimate: int) -> Admission | Fault:
-        """Do the same at the server that counts for several machines; while it is away, count here."""
-        shared, key = self.shared_meter, self._key
-        if shared is None or key is None:
-            return self.enter(now, estimate)
-        try:
-            ticket = await shared.enter(key, estimate)
-        except StateAwayError:
-            refusal = self.meter.enter(key, now, estimate)
-            if refusal is not None:
-                return _limited(key, refusal)
-            ticket = shared.owe(estimate)
-        else:
-            if isinstance(ticket, Refusal):
-                return _limited(key, ticket)
-            self.meter.count(key, now, estimate)
-        return Admission(self.meter, estimate, partial(shared.leave, ticket))
+    async def enter_shared(self, now: float, estimate: int) -> Admission | Fault | None:
+        """Do the same where several machines count, or requests wait; None: this one may wait for a place."""
+        entered = await self.entrance.enter_shared(self.key, now, estimate)
+        if isinstance(entered, Admission):
+            return entered
+        return None if entered.limit == "concurrent" and self.max_queue else self.refuse(entered)
+
+    def refuse(self, refusal: Refusal) -> Fault:
+        """Return the refusal of a request beyond a limit of this key."""
+        return _limited(self.key, refusal)
 
 
 def _limited(key: Key | None, refusal: Refusal) -> Fault:
     limit = refusal.limit
     allowed = getattr(key, limit)
-    what = "requests at once" if limit == "concurrent" else limit.replace("_", " ")
+    what = limit.replace("_", " ")
+    if limit == "concurrent":
+        queue = 0 if key is None else key.max_queue
+        what = f"requests at once and {queue} that wait" if queue else "requests at once"
     wait = float(math.ceil(refusal.seconds))  # clients read whole seconds
     message = (
         f"this key is limited to {allowed} {what} (`{limit}` in its settings);"
@@ -154,13 +122,7 @@ class Keyring:
         for number, key in enumerate(keys, start=1):
             # An empty key must never be what a client without one has.
             if key.key.value:
-                holder = Holder(key.name or f"key-{number}", key)
-                if state is not None and _limits(key):
-                    digest = _counted_as(key)
-                    holder.meter, holder.shared_meter = (
-                        state.meter(digest),
-                        state.shared_meter(digest),
-                    )
+                holder = Holder(key.name or f"key-{number}", key, state)
                 self._holders.setdefault(_digest(key.key.value), holder)
         self._anonymous = None if keys else Holder(ANONYMOUS, None)
 
@@ -198,11 +160,10 @@ class Keyring:
         """Go on with what the keys of another keyring have used, for keys of the same value."""
         for digest, holder in self._holders.items():
             before = old._holders.get(digest)
-            # What several processes count is not in the old keyring.
-            if before is not None and type(holder.meter) is Meter:
-                holder.meter = before.meter
+            if before is not None:
+                holder.entrance.adopt(before.entrance)
         if self._anonymous is not None and old._anonymous is not None:
-            self._anonymous.meter = old._anonymous.meter
+            self._anonymous.entrance.adopt(old._anonymous.entrance)
 
 
 def given_credential(headers: Mapping[str, str]) -> str | Fault:

@@ -70,12 +70,14 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_reasoning: int = 0
     tokens_estimated: bool = False  # no upstream reported them
     cost: float | None = None  # in US dollars; None: the upstream does not report it
+    waited_ms: float | None = None  # for a place: at an upstream, or for its key
     first_event_ms: float | None = None
     duration_ms: float = 0.0
     calls: int = 0  # tool calls that were made
     call_names: tuple[str, ...] = ()
     retries: int = 0
     resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
+    full: tuple[str, ...] = ()  # upstreams that had no free place
     failures: tuple[str, ...] = ()  # attempts that failed, in order
     warnings: tuple[str, ...] = ()  # codes of losses
     losses: tuple[str, ...] = ()  # the same with path and detail
@@ -226,6 +228,7 @@ class Logger:
             f"{self._dim('reason')} {record.reason}" if record.reason else "",
             f"{self._dim('retries')} {record.retries}" if record.retries else "",
             f"{self._dim('resting')} {', '.join(record.resting)}" if record.resting else "",
+            f"{self._dim('full')} {', '.join(record.full)}" if record.full else "",
             f"{self._dim('failed')} {'; '.join(record.failures)}" if record.failures else "",
             self._found(record),
             self._warnings(record),
@@ -241,7 +244,9 @@ class Logger:
     def _seconds(self, record: RequestRecord) -> str:
         first = record.first_event_ms
         after = "" if first is None else f" {self._dim('first')} {first / 1000:.2f}s"
-        return f"{record.duration_ms / 1000:.2f}s{after}"
+        waited = record.waited_ms
+        before = "" if waited is None else f" {self._dim('waited')} {waited / 1000:.2f}s"
+        return f"{record.duration_ms / 1000:.2f}s{before}{after}"
 
     def _tokens(self, record: RequestRecord) -> str:
         if not record.tokens_in and not record.tokens_out:

@@ -55,17 +55,27 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "upstream_errors": ("Attempts that failed.", ("upstream", "kind")),
     "cooldowns": ("Times that an upstream began to rest.", ("upstream",)),
+    "queue_refusals": (
+        "Requests that got no place, by cause: full, timeout or draining.",
+        ("queue", "name", "cause"),
+    ),
 }
 HISTOGRAMS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "request_seconds": ("Time from a request to the end of its response.", ("upstream",)),
     "first_event_seconds": ("Time from a request to the first content.", ("upstream",)),
     "event_gap_seconds": ("Time between two reads of a stream.", ("upstream",)),
+    "queue_seconds": ("Time that a request waited for a place.", ("queue", "name")),
 }
 GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "open_requests": ("Requests in progress.", ()),
     "open_streams": ("Requests that an upstream is being asked for.", ()),
     "request_body_bytes": ("Bytes of request bodies in memory.", ()),
     "upstream_resting": ("1 while an upstream gets no requests.", ("upstream",)),
+    "queued_requests": ("Requests that wait for a place.", ("queue", "name")),
+    "upstream_requests": (
+        "Requests that an upstream has, if its places are counted.",
+        ("upstream",),
+    ),
     "state_connected": ("1 while the server of shared state responds.", ()),
     "workers": ("Processes that serve.", ()),
 }
@@ -73,6 +83,7 @@ BOUNDS: Final[dict[str, tuple[float, ...]]] = {
     "request_seconds": (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
     "first_event_seconds": (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
     "event_gap_seconds": (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    "queue_seconds": (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 }
 _MOST_SERIES: Final = 5_000  # of one process; beyond it the values of labels become `other`
 _OTHER: Final = "other"

@@ -4,16 +4,18 @@ The log line of a request is made of these two.  Neither refers to the client's 
 to the request's body: those refer to the context, so that no reference cycle keeps a body in memory.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from aiohttp import web
 from msgspec import Struct, field, structs
 
+from dragoman.gateway.admission import Admission, Entrance, QueueLimits, Unserved, Waiter
 from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.headers import answer_headers, new_request_id
-from dragoman.gateway.keys import Admission, Holder
+from dragoman.gateway.keys import Holder
 from dragoman.gateway.logging import Fact, RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
@@ -26,6 +28,7 @@ from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
+T = TypeVar("T")
 _MAX_REASON_CHARS: Final = 200  # of the reason of one failed attempt
 
 
@@ -36,6 +39,8 @@ class Outcome(Struct, eq=False):
     model: str = ""  # as the client names it
     choice: RouteChoice | None = None  # the route, and the upstreams that may answer
     admission: Admission | None = None  # what the client's key is charged for
+    waiting: Waiter | None = None  # while it is in a queue
+    waited: float = 0.0  # seconds in queues
     guess: int = 0  # estimated input tokens, before reports about the model correct it
     estimate: int = 0  # after that
     streams: bool = False  # the client asked for a stream
@@ -46,6 +51,7 @@ class Outcome(Struct, eq=False):
     hop: Hop | None = None  # the upstream that was asked last
     retries: int = 0
     resting: tuple[str, ...] = ()  # upstreams that were not asked first because they rest
+    full: tuple[str, ...] = ()  # upstreams that had no free place
     failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
     upstream_id: str = ""  # the upstream's id of the request
     should_retry: bool | None = None  # the upstream's `x-should-retry`
@@ -127,6 +133,40 @@ class RequestContext(Struct, frozen=True, eq=False):
             body=body,
         )
 
+    async def wait(
+        self,
+        entrance: Entrance,
+        attempt: Callable[[], Awaitable[T | None]],
+        *,
+        place: tuple[str, str],
+        limits: QueueLimits,
+        priority: int,
+    ) -> T | Unserved:
+        """Wait in an entrance's queue until an attempt to enter succeeds, or return why none did.
+
+        `place` are the labels of the queue: `key` or `upstream`, and its name.
+        """
+        runtime, outcome, queue = self.runtime, self.outcome, entrance.queue
+        if len(queue) >= limits.max_queue:
+            runtime.metrics.count("queue_refusals", *place, "full")
+            return "full"
+        outcome.waiting = queue.join(priority)
+        runtime.queued[place] += 1
+        began = asyncio.get_running_loop().time()
+        try:
+            found = await queue.wait(
+                outcome.waiting, attempt, seconds=limits.queue_timeout, polls=entrance.shared
+            )
+        finally:
+            outcome.waiting = None
+            runtime.queued[place] -= 1
+            seconds = asyncio.get_running_loop().time() - began
+            outcome.waited += seconds
+            runtime.metrics.observe(seconds, "queue_seconds", *place)
+        if isinstance(found, str):
+            runtime.metrics.count("queue_refusals", *place, found)
+        return found
+
     def leave(self, tokens_used: int | None = None) -> None:
         """End the admission, if there is one; see `Admission.leave`."""
         if self.outcome.admission is not None:
@@ -170,6 +210,7 @@ class RequestContext(Struct, frozen=True, eq=False):
             error=error,
             error_code=code,
             reason=reason,
+            waited_ms=round(outcome.waited * 1000, 1) if outcome.waited else None,
             duration_ms=round((time.perf_counter() - self.started) * 1000, 1),
         )
         return record if outcome.hop is None else _with_upstream(record, outcome, outcome.hop)
@@ -197,6 +238,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         call_names=tuple(outcome.calls),
         retries=outcome.retries,
         resting=outcome.resting,
+        full=outcome.full,
         failures=outcome.failures,
         warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
         losses=tuple(dict.fromkeys(map(_described, outcome.losses))),

@@ -30,6 +30,7 @@ from dragoman.gateway.config.settings import (
     Upstream,
 )
 from dragoman.gateway.config.vendors import GENERIC, profile_for
+from dragoman.gateway.target_order import TargetOrder
 from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
@@ -70,6 +71,9 @@ class Hop(Struct, frozen=True, kw_only=True, dict=True):
     format_name: str  # family of native tool calls, a format of the settings, `auto` or `none`
     timeouts: Timeouts
     own_formats: tuple[Format, ...] = ()  # that the settings declare
+    counted: bool = (
+        False  # its requests are: `max_concurrent` limits them, or a route compares them
+    )
 
     @cached_property
     def native_format(self) -> Format | str:
@@ -88,6 +92,8 @@ class RouteChoice(Struct, frozen=True, kw_only=True):
     route_name: str
     hops: tuple[Hop, ...]  # at least one
     route: Route
+    order: TargetOrder | None = None  # None: the hops are asked in their order
+    counted: bool = False  # a hop is
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -130,7 +136,14 @@ class _Way:
 
     def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
         self.condition = condition
-        self._choice = RouteChoice(route_name=name, hops=tuple(hops), route=route)
+        found = tuple(hops)
+        self._choice = RouteChoice(
+            route_name=name,
+            hops=found,
+            route=route,
+            order=_order(route),
+            counted=any(hop.counted for hop in found),
+        )
         # Clients ask for the same few models again and again.
         self.choice: Callable[[str], RouteChoice] = lru_cache(maxsize=_CHOICES)(self._choose)
 
@@ -160,6 +173,13 @@ class Router:
         self._settings = settings
         self._formats = declared_formats(settings)
         self._upstreams = settings.upstreams
+        # Upstreams of which a route chooses the least busy.
+        self._compared = {
+            target.partition("/")[0]
+            for route in settings.routes
+            if route.choose == "least_busy"
+            for target in route.to
+        }
         exact = {name: meant for name, meant in settings.aliases.items() if not is_glob(name)}
         self._aliases = {name.lower(): meant for name, meant in exact.items()}
         self._alias_globs = tuple(
@@ -287,6 +307,7 @@ class Router:
             format_name=route.format or upstream.format,
             timeouts=_changed(upstream.timeouts, route.timeouts),
             own_formats=self._formats,
+            counted=bool(upstream.max_concurrent) or name in self._compared,
         )
 
     def _sole_way(self) -> _Way | None:
@@ -294,6 +315,12 @@ class Router:
             return None
         (name,) = self._upstreams
         return self._way(ONLY, Route(to=(f"{name}/*",)), Match())
+
+
+def _order(route: Route) -> TargetOrder | None:
+    if route.choose == "in_order" or len(route.to) == 1:
+        return None
+    return TargetOrder(route.choose, route.weights or (1,) * len(route.to))
 
 
 def route_name(route: Route, number: int) -> str:

@@ -1,9 +1,11 @@
 """What lives as long as the gateway does, whatever the settings become."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from dragoman.gateway.admission import UpstreamPlaces
 from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.heavy import HeavyWork
@@ -94,6 +96,8 @@ class Runtime:
         self.given: GivenIds = GivenIds()
         self.recorder: Recorder = Recorder(logger)
         self.metrics: Metrics = Metrics(self._gauges)
+        self.queued: Counter[tuple[str, str]] = Counter()  # requests in queues, by kind and name
+        self._places: dict[str, UpstreamPlaces] = {}
         self._health: dict[str, Health] = {}
         self._rests: Mapping[str, float] = {}  # when rests that any gateway knows end
         state.watch_rests(self._learn_rests)
@@ -107,6 +111,18 @@ class Runtime:
             if (until := self._rests.get(hop.upstream_name)) is not None:
                 found.learn_rest(until, asyncio.get_running_loop().time())
         return found
+
+    def places(self, upstream: str) -> UpstreamPlaces:
+        """Return the requests that an upstream has, and those that wait for a place there."""
+        found = self._places.get(upstream)
+        if found is None:
+            found = self._places[upstream] = UpstreamPlaces(upstream, self.state)
+        return found
+
+    def running(self, upstream: str) -> int:
+        """Return how many requests an upstream has of this process, if they are counted."""
+        places = self._places.get(upstream)
+        return 0 if places is None else places.running
 
     def _learn_rests(self, rests: Mapping[str, float]) -> None:
         """Take in which upstreams rest according to other gateways, and which of them answer again."""
@@ -142,6 +158,9 @@ class Runtime:
                 states[name] = {"state": health.state(now)}
             if seconds:
                 states[name]["seconds"] = round(seconds, 1)
+            if name in self._places:
+                states[name]["requests"] = self._places[name].running
+                states[name]["queued"] = self.queued["upstream", name]
         return states
 
     def _gauges(self) -> dict[Series, float]:
@@ -151,6 +170,10 @@ class Runtime:
             ("upstream_resting", name): float(health.resting(now) > 0)
             for name, health in self._health.items()
         }
+        for place, number in self.queued.items():
+            figures["queued_requests", *place] = number
+        for name, places in self._places.items():
+            figures["upstream_requests", name] = places.running
         status = self.state.status
         if status:
             figures["state_connected",] = float(status == "connected")

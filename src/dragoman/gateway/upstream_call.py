@@ -34,6 +34,7 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.upstream_places import take_place
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
 from dragoman.translate import (
@@ -69,14 +70,29 @@ async def ask_upstreams(
     """Ask each upstream in turn until one answers; reply with the failures if none does."""
     outcome = context.outcome
     faults: list[Fault] = []
-    hops = context.runtime.in_order(accepted.choice.hops)
-    outcome.resting = _skipped(accepted.choice.hops, hops[0])
-    metrics = context.runtime.metrics
-    for hop in hops:
+    choice, runtime = accepted.choice, context.runtime
+    hops = choice.hops
+    if choice.order is not None:
+        hops = choice.order.arrange(hops, accepted.request, runtime.running)
+    left = list(runtime.in_order(hops))
+    outcome.resting = _skipped(hops, left[0])
+    while left:
+        hop, place = left[0], None
+        if choice.counted:
+            taken = await take_place(context, left, choice.route.priority)
+            if isinstance(taken, Fault):
+                faults.append(taken)
+                break
+            hop, place = taken
+        left.remove(hop)
         outcome.hop = hop
         if faults:
-            metrics.count("fallbacks", accepted.choice.route_name, hop.upstream_name)
-        answer = await UpstreamCall(context, accepted, stream, hop).run()
+            runtime.metrics.count("fallbacks", choice.route_name, hop.upstream_name)
+        try:
+            answer = await UpstreamCall(context, accepted, stream, hop).run()
+        finally:
+            if place is not None:
+                place.leave()
         if not isinstance(answer, Failure):
             return answer
         faults.append(answer.fault)

@@ -242,7 +242,7 @@ def test_leaving_twice_is_leaving_once() -> None:
         first.leave(0)
 
     entered(one.enter(0.0, 100))
-    assert 1 == one.meter.running
+    assert 1 == one.entrance.meter.running
     refused(one.enter(0.0, 0))
 
 
@@ -308,4 +308,4 @@ def test_a_reload_without_keys_goes_on_counting_what_is_under_way() -> None:
 
     new.adopt(old)
 
-    assert 1 == after.meter.running
+    assert 1 == after.entrance.meter.running

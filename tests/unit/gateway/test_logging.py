@@ -32,12 +32,14 @@ RECORD = RequestRecord(
     tokens_cached=800,
     tokens_reasoning=20,
     cost=0.00002,
+    waited_ms=80.0,
     first_event_ms=340.0,
     duration_ms=1250.0,
     calls=3,
     call_names=("Bash", "Read", "Bash"),
     retries=1,
     resting=("local",),
+    full=("zai",),
     failures=("openrouter/moonshotai/kimi-k2: rate_limit 429",),
     warnings=("args_repaired",),
     losses=("args_repaired at $.a: a bracket was added", "native_closer_missing: Bash"),
@@ -106,9 +108,9 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
     line = written()
 
     assert (
-        "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s first 0.34s"
+        "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s waited 0.08s first 0.34s"
         "  in 1200 (800 cached) out 345 (20 reasoning)  cost $0.00002  calls 3 Bash,Read  ended tool_calls"
-        "  retries 1  resting local  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
+        "  retries 1  resting local  full zai  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
         "  found kimi in reasoning: 1 call; kimi in content: 2 calls,"
         " native_closer_missing 2 times (no closing marker: Bash)"
         "  warnings args_repaired at $.a: a bracket was added  route route-2  key team  req_1\n"

@@ -464,6 +464,27 @@ def _names_of_routes(settings: Settings) -> Iterator[Mistake]:
         seen.setdefault(name, number)
 
 
+def _weights(settings: Settings) -> Iterator[Mistake]:
+    for number, route in enumerate(settings.routes, start=1):
+        path = f"routes[{number}].weights"
+        if not route.weights:
+            continue
+        if route.choose == "in_order":
+            yield Mistake(
+                path,
+                "never used: the targets are asked in order",
+                'write `choose = "weighted"`, "least_busy" or "sticky"',
+            )
+        elif len(route.weights) != len(route.to):
+            yield Mistake(
+                path,
+                f"there are {len(route.to)} targets in `to` and {len(route.weights)} weights",
+                "write one number for each target",
+            )
+        elif not any(route.weights):
+            yield Mistake(path, "all weights are 0", "a target of weight 0 is only a fallback")
+
+
 def _overrides(settings: Settings) -> Iterator[Mistake]:
     for number, route in enumerate(settings.routes, start=1):
         for message in check_overrides(route.params):
@@ -496,6 +517,24 @@ def _several_memories(settings: Settings) -> Iterator[Mistake]:
             f"each of {settings.server.workers} processes stores its own responses and does not find those of the others",
             'set it to "sqlite", or to "off" if no client uses stored responses',
         )
+
+
+def _unused_queues(settings: Settings) -> Iterator[Mistake]:
+    for number, key in enumerate(settings.server.keys, start=1):
+        if key.max_queue and not key.concurrent:
+            yield Mistake(
+                f"server.keys[{number}].max_queue",
+                "has no effect without a limit of concurrent requests",
+                "set `concurrent`",
+            )
+    usual = {field.name: field.default for field in structs.fields(Upstream)}["max_queue"]
+    for name, upstream in settings.upstreams.items():
+        if upstream.max_queue != usual and not upstream.max_concurrent:
+            yield Mistake(
+                f"upstreams.{name}.max_queue",
+                "has no effect without a limit of concurrent requests",
+                "set `max_concurrent`",
+            )
 
 
 def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
@@ -622,12 +661,14 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _vendor_keys,
     _targets,
     _names_of_routes,
+    _weights,
     _overrides,
     _several_processes,
 )
 _WARNINGS: Final[tuple[_Check, ...]] = (
     _insecure,
     _several_memories,
+    _unused_queues,
     _unreachable_routes,
     _unreachable_tiers,
     _chained_aliases,

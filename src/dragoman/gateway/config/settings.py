@@ -26,6 +26,7 @@ TextKind: TypeAlias = Literal[
 
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Wait: TypeAlias = Annotated[float, Meta(gt=0)]  # seconds
 Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
 DialectText: TypeAlias = Annotated[str, Meta(extra={"kind": "dialect"})]  # a name in the registry
 Expression: TypeAlias = Annotated[str, Meta(extra={"kind": "expression"})]  # a regular expression
@@ -101,6 +102,8 @@ class Key(Section, frozen=True):
     requests_per_minute: Count = 0
     tokens_per_minute: Count = 0
     concurrent: Count = 0  # requests under way at once
+    max_queue: Count = 0  # requests beyond `concurrent` that wait; more get 429
+    queue_timeout: Wait = 30.0  # seconds that one waits at most
     record: bool = False  # may ask for a recording of its exchange
     metrics: bool = False  # may read `/metrics`
     inspect: bool = False  # may look at the exchanges of all clients in the inspector
@@ -158,6 +161,9 @@ class Upstream(Section, frozen=True):
     max_retry_after: Seconds = 30.0  # a longer wait is the client's to decide
     cooldown: Seconds = 30.0  # seconds to stay away after `failures` in a row
     failures: Annotated[int, Meta(ge=1)] = 3
+    max_concurrent: Count = 0  # requests at once; 0: no limit
+    max_queue: Count = 100  # requests beyond it that wait; more get 503
+    queue_timeout: Wait = 30.0  # seconds that one waits at most
     tool_calls: Literal["", "stream", "whole"] = ""  # empty: the profile's
     strict: bool = False  # a malformed event fails the answer instead of being skipped
     models: tuple[str, ...] = ()  # what `/v1/models` lists of it; empty: asked from the upstream
@@ -180,6 +186,10 @@ class Route(Section, frozen=True):
 
     # A `*` in it is the name that the client asked for.  A text is a list of one.
     to: Annotated[tuple[TargetText, ...], Meta(min_length=1)]
+    # Which target is asked first; see `gateway.target_order`.
+    choose: Literal["in_order", "weighted", "least_busy", "sticky"] = "in_order"
+    weights: tuple[Count, ...] = ()  # one for each target; empty: all the same
+    priority: int = 0  # of its requests in queues; higher is first
     match: Match = Match()
     name: str = ""  # for logs and `x-dragoman-route`; empty: `route-1`, …
     auth: Literal["own", "passthrough"] = (

@@ -8,7 +8,6 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 LimitName: TypeAlias = Literal["concurrent", "requests_per_minute", "tokens_per_minute"]
 
-_BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
 _SKEW: Final = 1.0  # seconds by which a process may be behind another: its event loop reads the clock once a turn
 _ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
 
@@ -29,6 +28,10 @@ class Refusal(NamedTuple):
 
     limit: LimitName
     seconds: float
+
+
+# When another request of the same key ends is not known.
+BUSY: Final = Refusal("concurrent", 1.0)
 
 
 class SharedMeter(Protocol):
@@ -114,7 +117,7 @@ class Meter:
 
     def _over_limit(self, limits: KeyLimits, now: float, estimate: int) -> Refusal | None:
         if limits.concurrent and self.running >= limits.concurrent:
-            return Refusal("concurrent", _BUSY_RETRY_SECONDS)
+            return BUSY
         limit = limits.requests_per_minute
         if limit and (seconds := self.requests.wait(1, per_minute=limit, now=now)):
             return Refusal("requests_per_minute", seconds)

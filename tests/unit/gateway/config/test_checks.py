@@ -344,6 +344,29 @@ BARE = (
             "routes[1].to[1]: there is no upstream `zzz`; add a table `[upstreams.NAME]`",
         ),
         (
+            ROUTE + 'to = ["up/x", "up/y"]\nchoose = "random"',
+            (
+                "routes[1].choose: expected one of `in_order`, `least_busy`, `sticky`, `weighted`, "
+                'got the text "random"'
+            ),
+        ),
+        (
+            ROUTE + 'to = ["up/x", "up/y"]\nchoose = "weighted"\nweights = [1]',
+            "routes[1].weights: there are 2 targets in `to` and 1 weights; write one number for each target",
+        ),
+        (
+            ROUTE + 'to = ["up/x", "up/y"]\nchoose = "sticky"\nweights = [0, 0]',
+            "routes[1].weights: all weights are 0; a target of weight 0 is only a fallback",
+        ),
+        (
+            ROUTE + 'to = ["up/x", "up/y"]\nweights = [2, 1]',
+            (
+                "routes[1].weights: never used: the targets are asked in order; "
+                'write `choose = "weighted"`, "least_busy" or "sticky"'
+            ),
+        ),
+        (UP + "queue_timeout = 0", "upstreams.up.queue_timeout: must be more than 0, not 0"),
+        (
             UP + '[tiers]\nopus = ["no/x"]',
             "tiers.opus[1]: there is no upstream `no`; there are `up`",
         ),
@@ -697,6 +720,19 @@ def test_the_route_that_takes_everything_is_named():
                     "upstreams.up.tls.verify: anyone on the network path can read the key and "
                     "change responses; set `ca` to the authority's file instead"
                 )
+            ],
+        ),
+        (
+            UP + "max_queue = 5",
+            [
+                "upstreams.up.max_queue: has no effect without a limit of concurrent requests; set `max_concurrent`"
+            ],
+        ),
+        (UP + "max_concurrent = 2\nmax_queue = 5", []),
+        (
+            UP + '[server]\nkeys = [{ key = "env:GOOD", max_queue = 1 }]',
+            [
+                "server.keys[1].max_queue: has no effect without a limit of concurrent requests; set `concurrent`"
             ],
         ),
         (
