@@ -45,6 +45,7 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
     fields: Fields  # the decoded body, for fields that the response repeats
     seed: str  # hexadecimal; the same for the same request
     family: str = ""  # the grammar of calls; empty: structured calls
+    cached_tokens: int = 0  # of its beginning, as far as the server has read it before
 
     @property
     def id(self) -> str:

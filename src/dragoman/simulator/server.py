@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.errors import DragomanError, TooLargeError, cannot_listen
@@ -19,7 +20,9 @@ from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
 from dragoman.simulator.exchanges import Exchanges, RecordedExchange
 from dragoman.simulator.play import Fields
+from dragoman.simulator.prompt_cache import PromptCache
 from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
+from dragoman.simulator.quirks.wire_format import PROMPT_CACHE
 from dragoman.simulator.script import Script, load_script
 from dragoman.turn.request import DialectName
 
@@ -58,6 +61,7 @@ class Simulator:
         self.exchanges: Exchanges = Exchanges()
         self._script = load_script(script) if isinstance(script, Path) else script
         self._memory = Memory()
+        self._prompts = PromptCache()
         self._deliveries = Deliveries(self.exchanges)
         self._runner: web.AppRunner | None = None
 
@@ -162,12 +166,15 @@ class Simulator:
         if known is not None:
             return known
         asked = read(spoken, body)
+        caches = PROMPT_CACHE in asked.request.model
+        if caches:
+            asked = structs.replace(asked, cached_tokens=self._prompts.read(asked))
         if self._script is not None:
             scripted = self._script.pick(asked, request.path)
             if scripted is not None:
                 return self._script.answer(scripted, asked, attempt)
         made = answer(asked, attempt)
-        if self._script is None and "+fail" not in asked.request.model:
+        if self._script is None and "+fail" not in asked.request.model and not caches:
             self._memory.keep(seed, made)
         return made
 
@@ -188,6 +195,7 @@ class Simulator:
         self._refuse_pages(request)
         self.exchanges.clear()
         self._memory.clear()
+        self._prompts.clear()
         if self._script is not None:
             self._script.reset()
         return _json_response({"exchanges": []})

@@ -149,8 +149,8 @@ def _ending(play: Play) -> Fields:
 
 def _usage(play: Play, written: int | None = None) -> Fields:
     return {
-        "input_tokens": input_tokens(play.asked),
+        "input_tokens": input_tokens(play.asked) - play.asked.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_read_input_tokens": play.asked.cached_tokens,
         "output_tokens": play.reply.output_tokens if written is None else written,
     }

@@ -168,6 +168,6 @@ def _usage(play: Play) -> Fields:
         "prompt_tokens": read,
         "completion_tokens": written,
         "total_tokens": read + written,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": play.asked.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
     }

@@ -255,7 +255,7 @@ def _usage(play: Play) -> Fields:
     read, written = input_tokens(play.asked), play.reply.output_tokens
     return {
         "input_tokens": read,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": play.asked.cached_tokens},
         "output_tokens": written,
         "output_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
         "total_tokens": read + written,

@@ -104,6 +104,8 @@ def _ends_in(play: Play, value: str) -> Play:
     return with_edit(structs.replace(play, reply=_PLACES[value](play.reply)), edit)
 
 
+PROMPT_CACHE: Final = "+prompt-cache"  # in a name; the server keeps the cache
+
 ROWS: Final = (
     Quirk(
         "chunk",
@@ -116,6 +118,12 @@ ROWS: Final = (
     ),
     Quirk("batch", "N", "N events in one write", _batch, bounds=(1, 100_000)),
     Quirk("no-usage", "", "it reports no token counts", _flag(usage=False)),
+    Quirk(
+        "prompt-cache",
+        "",
+        "it reports how many tokens of the prompt's beginning this server has read before; in a model's name only",
+        _flag(),
+    ),
     Quirk(
         "usage-unasked",
         "",
