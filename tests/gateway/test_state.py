@@ -35,14 +35,20 @@ def gateways(url: str, number: int = 2) -> Iterator[list[Stand]]:
         server = Server(port=0, keys=keys, state=Secret("env:STATE", url))
         plain = settings_for(simulator)
         down = Upstream(base_url=f"{simulator}/v1", retries=0, failures=1, cooldown=60)
+        narrow = structs.replace(plain.upstreams["chat"], max_concurrent=2, max_queue=0)
+        patient = structs.replace(narrow, max_concurrent=1, max_queue=9)
         routes = (
+            *(
+                Route(name=one, match=Match(model=f"{one}/*"), to=(f"{one}/*",))
+                for one in ("narrow", "patient")
+            ),
             Route(name="down", match=Match(model="down/*"), to=("down/*",)),
             Route(name="both", match=Match(model="both"), to=("down/plain", "chat/plain")),
         )
         return structs.replace(
             plain,
             server=server,
-            upstreams={**plain.upstreams, "down": down},
+            upstreams={**plain.upstreams, "down": down, "narrow": narrow, "patient": patient},
             routes=(*routes, *plain.routes),
         )
 
@@ -121,6 +127,18 @@ def test_concurrent_requests_hold_over_both_and_end(redis: RedisServer, two: lis
     until(lambda: 200 == ask(two[1], "double").status_code)
     with redis.client() as client:
         until(lambda: not client.keys("dragoman:running:*"))
+
+
+def test_places_of_an_upstream_hold_over_both(two: list[Stand]) -> None:
+    statuses = asyncio.run(ask_all(two, "free", "narrow/plain+slow:700", 8))
+
+    assert [200] * 2 + [503] * 6 == sorted(statuses)
+
+
+def test_place_that_the_other_gateway_gives_back_is_found(two: list[Stand]) -> None:
+    statuses = asyncio.run(ask_all(two, "free", "patient/plain+slow:50", 4))
+
+    assert [200] * 4 == statuses
 
 
 def test_every_key_in_redis_has_our_prefix_and_expires(
