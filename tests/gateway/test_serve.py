@@ -61,7 +61,9 @@ def ask(served: Served, dialect: str, model: str = "plain", **more: Any) -> http
 # --- ends ---------------------------------------------------------------------------------------------
 
 
-async def fifty(served: Served, odd: OddUpstream) -> tuple[list[bytes], dict[str, Any]]:
+async def fifty(
+    served: Served, odd: OddUpstream, sent: str = "SIGTERM"
+) -> tuple[list[bytes], dict[str, Any]]:
     """Begin fifty streams, tell the gateway to stop, try some more, and see what becomes of all."""
     gate = Gate()
     first, *rest = chat_stream("It ", "rains.")
@@ -84,7 +86,7 @@ async def fifty(served: Served, odd: OddUpstream) -> tuple[list[bytes], dict[str
 
         streams = [asyncio.create_task(stream(number)) for number in range(50)]
         await asyncio.to_thread(until, lambda: heads == 50)
-        served.send_signal("SIGTERM")
+        served.send_signal(sent)
         processes = len(served.notices("started"))
         await asyncio.to_thread(until, lambda: len(served.notices("draining")) == processes)
         refused = {}
@@ -238,16 +240,18 @@ def test_sighup_without_an_upstream_keeps_the_simulator(tmp_path) -> None:
 # --- several processes --------------------------------------------------------------------------------
 
 
-def test_workers_share_the_port_and_drain(tmp_path) -> None:
+@pytest.mark.parametrize(("sent", "ended"), [("SIGTERM", 0), ("SIGKILL", -signal.SIGKILL)])
+def test_workers_share_the_port_and_drain(tmp_path, sent: str, ended: int) -> None:
+    """Also when the process that made them is killed, which can no longer pass a signal on."""
     with odd_upstream() as odd:
         config(tmp_path, odd, drain_seconds=100)
         with serving(tmp_path, "--workers", "2") as served:
             until(lambda: len(served.notices("started")) == 2)
-            streams, refused = asyncio.run(fifty(served, odd))
+            streams, refused = asyncio.run(fifty(served, odd, sent))
             code = served.end()
 
     assert {503} == {status for status, _, _ in refused.values()}
-    assert 0 == code
+    assert ended == code
     assert {"finish"} == {
         check(DIALECTS[number % 3], stream).ended for number, stream in enumerate(streams)
     }

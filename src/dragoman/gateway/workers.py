@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -58,6 +59,8 @@ class Workers:
         self._children: set[int] = set()
         self._stopping = False
         self._bound: socket.socket
+        # Nothing is written to it.  Only this process has its second end, so the first ends with this process.
+        self._lifeline = os.pipe()
 
     def run(self, bound: socket.socket) -> int:
         """Keep them running until a signal to stop; `bound` holds the port until then."""
@@ -114,6 +117,8 @@ class Workers:
         for name in _PASSED_ON:
             signal.signal(name, signal.SIG_DFL)
         code = 1  # signals wait until the work lets them in
+        os.close(self._lifeline[1])
+        threading.Thread(target=self._end_with_parent, daemon=True).start()
         try:
             code = self._work(first)
         except DragomanError as error:
@@ -121,3 +126,9 @@ class Workers:
             code = error.exit_code
         finally:
             os._exit(code)
+
+    def _end_with_parent(self) -> None:
+        """Stop this worker as a signal does when the process that made it is gone: nothing else could stop it."""
+        os.read(self._lifeline[0], 1)
+        sys.stderr.write("dragoman: the first process ended; this worker stops\n")
+        os.kill(os.getpid(), signal.SIGTERM)
