@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz fuzz-properties node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz fuzz-properties load soak node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -72,6 +72,13 @@ bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 SECONDS ?= 600
 fuzz: $(DEV)  ## fuzz everything that reads bytes of a peer, guided by coverage (SECONDS=600)
 	$(BIN)/python -m tools.fuzz --seconds $(SECONDS)
+
+load: $(DEV)  ## keep 1,000 verified streams open for five minutes, with faults and clients that leave; then an overload
+	$(BIN)/python -m tools.load
+	$(BIN)/python -m tools.load --overload
+
+soak: $(DEV)  ## the same streams for half an hour; docs/images/soak.svg shows memory and descriptors
+	$(BIN)/python -m tools.load --soak --streams 300
 
 fuzz-properties: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from dragoman.simulator.server import Simulator
 from tests.support.event_loops import loop_in_thread
 from tests.support.waiting import until
 
+_URL = re.compile(r"https?://[^\s,]+")
 _QUIET = {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
 
 
@@ -49,7 +51,7 @@ class Served:
     @property
     def url(self) -> str:
         return until(
-            lambda: next((one.split()[3].rstrip(",") for one in self.said if "://" in one), "")
+            lambda: next((found[0] for one in self.said if (found := _URL.search(one))), "")
         )
 
     @property
