@@ -460,6 +460,26 @@ def test_print_hides_the_key(agent: str, source: str, shown: str, stage: Stage) 
     assert "front-secret" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("0.0.0.0", "http://127.0.0.1:9999"), ("::1", "http://[::1]:9999")],
+)
+def test_print_shows_an_address_that_an_agent_can_use(host: str, url: str, stage: Stage) -> None:
+    (stage.work / "key").write_text("front-secret")
+    stage.settings(f'[server]\nhost = "{host}"\nport = 9999\nkeys = ["file:key"]\n')
+
+    assert url in stage.run("claude", "--print").out
+
+
+def test_print_needs_a_port_that_is_known(stage: Stage) -> None:
+    stage.settings("[server]\nport = 0\n")
+
+    ran = stage.run("claude", "--print")
+
+    assert (2, "") == (ran.code, ran.out)
+    assert "`server.port` is 0" in ran.err
+
+
 def test_a_dead_upstream_is_reported_before_the_agent_starts(stage) -> None:
     ran = stage.run("claude", "--upstream", "http://127.0.0.1:9/v1", "--model", "m")
 

@@ -26,7 +26,7 @@ from dragoman.gateway.config.settings import DEFAULT_HOST, Secret, Settings
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import secrets_of
 from dragoman.gateway.routing import Router
-from dragoman.gateway.serve import Companion, Running
+from dragoman.gateway.serve import Companion, Running, url_of
 
 _SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
 _MAX_BYTES: Final = 8 * 1024 * 1024
@@ -48,7 +48,9 @@ class AgentGateway(Struct, frozen=True, kw_only=True):
     """A gateway that runs, and what was read from it."""
 
     url: str
-    serve_url: str  # where `dragoman serve` would be with the same settings
+    serve_url: (
+        str  # where `dragoman serve` would be with the same settings; empty: on any free port
+    )
     key: Secret  # its source is empty if there is no key
     listed: list[ListedModel]
     router: Router | None = None  # None: this process did not start the gateway
@@ -102,7 +104,7 @@ def own_gateway(
     with GatewayThread(settings, log=log, companion=companion) as gateway:
         yield AgentGateway(
             url=gateway.url,
-            serve_url=f"http://{server.host}:{server.port}",
+            serve_url=url_of(server.host, server.port) if server.port else "",
             key=shown,
             listed=list_models(gateway.url, shown.value),
             router=Router(gateway.settings),

@@ -125,6 +125,11 @@ def command(  # noqa: PLR0913 -- one for each flag
     with _gateway(gateway, path=path, flags=flags, key=key, log=log, checked=not shown) as found:
         session = found.session(agent, options)
         if shown:
+            if not found.serve_url:
+                raise ConfigError(
+                    "--print: `server.port` is 0, so the gateway's port is known only once it runs; set "
+                    "a port, or name a running gateway with --gateway"
+                )
             session = structs.replace(session, url=found.serve_url)
             click.echo(described(agent, arguments, agent.launch_spec(session, {}), found.key))
             return

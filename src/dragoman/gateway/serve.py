@@ -134,9 +134,7 @@ class Running:
 
     @property
     def url(self) -> str:
-        host = self._settings.server.host
-        shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 -- shown only
-        return f"http://{_in_url(shown)}:{self.port}"
+        return url_of(self._settings.server.host, self.port)
 
     def reload(self, settings: Settings) -> None:
         """Use other settings for the requests that come from now on.
@@ -234,6 +232,12 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
         bound.close()
         raise cannot_listen(host, port, error) from error
     return bound
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the address at which clients on this machine reach a gateway."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 -- shown only
+    return f"http://{_in_url(shown)}:{port}"
 
 
 def _in_url(host: str) -> str:
