@@ -90,14 +90,17 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
     )
     rows = []
     for name, stream, least, target, budget in cases:
-        ratio, seconds, floor_seconds = ratio_of(partial(translate, stream, target), least, rounds)
+        timing = ratio_of(partial(translate, stream, target), least, rounds)
+        each, floor_each = timing.work / count * 1e6, timing.floor / count * 1e6
         rows.append(
             Row(
-                name,
-                ratio,
-                f"≤ {budget:g}" if budget else "(no budget)",
-                budget is None or ratio <= budget,
-                f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs",
+                name=name,
+                values=timing.ratios,
+                better="lower",
+                limit=budget,
+                detail=f"{each:.2f} µs a chunk, floor {floor_each:.2f} µs",
+                guarded=True,
+                micros=each,
             )
         )
 
@@ -105,14 +108,15 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
         for _ in range(10):
             translate(tenth)
 
-    growth, _, _ = ratio_of(lambda: translate(pieces), ten_times_a_tenth, rounds * 3)
+    growth = ratio_of(lambda: translate(pieces), ten_times_a_tenth, rounds * 3)
     rows.append(
         Row(
-            "10 x the chunks, time over 10",
-            growth,
-            "≤ 1.1",
-            growth <= 1.1,
-            f"{count} chunks",
+            name="10 x the chunks, time over 10",
+            values=growth.ratios,
+            better="lower",
+            limit=1.1,
+            detail=f"{count} chunks",
+            guarded=True,
         )
     )
     return rows

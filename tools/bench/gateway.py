@@ -1,247 +1,328 @@
 """Compares the gateway with a byte relay on the same HTTP stack, to show the cost of the translation.
 
 Four processes: an upstream that writes prebuilt bytes and a client that counts, on one core; and on the other
-the gateway, as `dragoman serve` runs it, or the relay, never both at once.  They are measured alternately,
-several times, and the best of each counts: other load on the machine can only slow them down.
+the gateway, as `dragoman serve` runs it, or the relay, never both at once.  They are loaded in turns, one window
+each, and the ratio of each turn counts: its median is the result.
 """
 
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import msgspec
-from tools.bench.load import Result
-from tools.bench.measure import Row
-from tools.bench.processes import HAS_PROC, Cores, Server, resident_bytes, serving
-from tools.bench.traffic import EVENTS, paced
+from tools.bench.measure import Result, Row
+from tools.bench.processes import (
+    HAS_PROC,
+    Bench,
+    Server,
+    allow_files,
+    resident_bytes,
+)
+from tools.bench.traffic import WORKLOADS, paced
 
-_PACE: Final = 10_000  # events a second, of all streams together
-_OPEN_STREAMS: Final = 1000
-_FILES: Final = 4 * _OPEN_STREAMS  # two for each stream, in one process
+from dragoman.dialects import DIALECT_NAMES, dialect
+
+# Streams, and the events a second of all together: one in 10 ms for each, and the pace of a budget.
+PACES: Final = ((50, 5_000), (100, 10_000), (200, 20_000), (400, 40_000))
+_BUDGETED: Final = ((100, 10_000), (400, 10_000))
+_OPEN: Final = 1000  # streams
+_FEW: Final = 200
+_FILES: Final = 4 * _OPEN  # two for each stream, in one process
 # The budgets.
-_WHOLE: Final = 0.8  # of the relay's answers
-_DENSE: Final = 0.85  # of the relay's events
+_LIMITS: Final = {"whole": 0.8, "dense": 0.85}  # of the relay's rate
 _PACED: Final = 0.9  # of the relay's events
 _PACED_CPU: Final = 0.95  # of the relay's CPU time
-_ADDED_P50, _ADDED_P99 = 0.5, 10.0  # milliseconds
+_ADDED: Final = {"p50": 0.5, "p99": 10.0, "most": None}  # milliseconds
+_ADDED_P99: Final = 2.0  # times the relay's, at 100 streams
+_LEAST_ADDED: Final = 0.1  # milliseconds; less cannot be told apart from nothing
 _STREAM_KB: Final = 32
 _VERSION_MS: Final = 100
-
-
-class Bench:
-    """All processes of a run, and how long each of its windows is."""
-
-    def __init__(self, folder: Path, *, rounds: int) -> None:
-        self._folder = folder
-        self._cores = Cores()
-        self._upstream: Server | None = None
-        self.rounds = rounds
-        self.seconds = 1.0
-
-    @contextmanager
-    def upstream(self) -> Iterator[Server]:
-        """Run the upstream that the gateway and the relay use."""
-        with self._serving("tools.bench.upstream", measured=False) as server:
-            self._upstream = server
-            yield server
-
-    @contextmanager
-    def relay(self) -> Iterator[Server]:
-        with self._serving("tools.bench.relay", self._address, measured=True) as server:
-            yield server
-
-    @contextmanager
-    def gateway(self) -> Iterator[Server]:
-        """Run the gateway with its default log, one line for each request."""
-        flags = ["serve", "--port", "0", "--upstream", f"{self._address}/v1"]
-        with self._serving("dragoman.cli.main", *flags, measured=True) as server:
-            yield server
-
-    def load(self, server: Server, case: str, connections: int, seconds: float = 0) -> Result:
-        """Send requests to a server for one window."""
-        with subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tools.bench.load", case),
-                *("--port", str(server.port), "--process", str(server.process)),
-                *("--connections", str(connections), "--seconds", str(seconds or self.seconds)),
-            ],
-            stdout=subprocess.PIPE,
-        ) as child:
-            try:
-                self._cores.pin(child.pid, measured=False)
-                out, _ = child.communicate(timeout=60 + self.seconds)
-            finally:
-                child.kill()
-        if child.returncode:
-            raise RuntimeError(f"{case} failed")
-        return msgspec.json.decode(out, type=Result)
-
-    @property
-    def _address(self) -> str:
-        assert self._upstream is not None
-        return f"http://127.0.0.1:{self._upstream.port}"
-
-    @contextmanager
-    def _serving(self, module: str, *arguments: str, measured: bool) -> Iterator[Server]:
-        log = self._folder / f"{module}.log"
-        with serving(["-m", module, *arguments], log, self._cores, measured=measured) as server:
-            yield server
+_RECORDED: Final = {"always": 0.9, "problems": 0.95}  # of the events without recordings
+_NAMES: Final = {
+    "whole": "complete answers",
+    "dense": "dense streams",
+    "agent": "short streams with a call",
+    "kimi": "Kimi calls in reasoning",
+    "qwen": "Qwen3-Coder calls of 64 KB",
+    "long": "requests of 1 MB, 400 turns",
+}
 
 
 def bench_gateway(rounds: int) -> Iterator[Row]:
-    """Measure the gateway."""
-    _allow_files()
-    yield _version_row(rounds)
+    """Measure the gateway in its normal configuration, beside the relay."""
+    allow_files(_FILES)
+    yield from _start_rows(rounds)
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder:
-        bench = Bench(Path(folder), rounds=max(2, rounds // 2))
+        bench = Bench(Path(folder), rounds=max(3, rounds // 2))
         with bench.upstream() as upstream:
             with bench.relay() as relay, bench.gateway() as gateway:
-                servers = (upstream, relay, gateway)
-                yield from _whole_rows(bench, *servers)
-                yield from _dense_rows(bench, *servers)
-                for streams in (100, 400):
-                    yield from _paced_rows(bench, *servers, streams)
-            yield from _memory_rows(bench)
+                for case in WORKLOADS:
+                    yield _rate_row(bench, case, upstream, relay, gateway)
+                for pace in sorted({*PACES, *_BUDGETED}):
+                    yield from _paced_rows(bench, pace, upstream, relay, gateway)
+            if HAS_PROC:
+                yield from _memory_rows(bench)
 
 
-def _allow_files() -> None:
-    """Raise the limit of open files, so that child processes can hold all measured connections."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+def bench_dialects(rounds: int) -> Iterator[Row]:
+    """Measure every pair of dialects, complete and dense, beside a relay of the same upstream's bytes."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder:
+        bench = Bench(Path(folder), rounds=max(2, rounds // 3), seconds=0.5)
+        with bench.upstream():
+            for upstream in DIALECT_NAMES:
+                with (
+                    bench.relay(dialect(upstream).path) as relay,
+                    bench.gateway("--upstream-dialect", upstream) as gateway,
+                ):
+                    for case in ("whole", "dense"):
+                        yield from _dialect_rows(bench, case, upstream, relay, gateway)
+
+
+def bench_recorder(rounds: int) -> Iterator[Row]:
+    """Measure what recordings cost a gateway with dense streams."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as text, ExitStack() as stack:
+        folder = Path(text)
+        bench = Bench(folder, rounds=max(3, rounds // 2))
+        stack.enter_context(bench.upstream())
+        plain = stack.enter_context(bench.gateway())
+        for when, limit in _RECORDED.items():
+            settings = folder / f"{when}.toml"
+            settings.write_text(_recording(folder / when, when, bench.address), encoding="utf-8")
+            with bench.gateway_of(settings) as server:
+                floors, works = in_turns(bench, (plain, server), "dense")
+            yield Row(
+                name=f'recordings, "{when}", of the events without',
+                values=ratios(works, floors),
+                better="higher",
+                limit=limit,
+                detail=_shown_rates(works, floors, WORKLOADS["dense"].events),
+                guarded=True,
+            )
+
+
+def bench_workers(rounds: int) -> Iterator[Row]:
+    """Measure two processes beside one; they share all cores with the upstream and the clients."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder:
+        bench = Bench(Path(folder), rounds=max(2, rounds // 2), apart=False)
+        with (
+            bench.upstream(),
+            bench.gateway() as one,
+            bench.gateway("--workers", "2") as two,
+        ):
+            for case in ("dense", "whole"):
+                floors, works = in_turns(bench, (one, two), case)
+                yield Row(
+                    name=f"2 workers over 1, {_NAMES[case]}",
+                    values=ratios(works, floors),
+                    better="higher",
+                    detail=_shown_rates(works, floors, WORKLOADS[case].events),
+                )
+
+
+# --- windows in turns -----------------------------------------------------------------------------------
+
+
+def in_turns(
+    bench: Bench, servers: Sequence[Server], case: str, *, clients: Sequence[str] = ()
+) -> list[list[Result]]:
+    """Return the results of each server, round by round; `clients` are the dialects of their requests."""
+    results: list[list[Result]] = [[] for _ in servers]
+    for _ in range(bench.rounds):
+        for at, server in enumerate(servers):
+            client = clients[at] if clients else "anthropic"
+            result = bench.load(server, case, connections=_streams(case), client=client)
+            if result.failure or not result.done:
+                raise RuntimeError(f"{case}: {result.failure or 'no responses'}")
+            results[at].append(result)
+    return results
+
+
+def _streams(case: str) -> int:
+    """Return the number of streams of a paced case; 0 for others."""
+    return int(case.split("-")[1]) if case.startswith("paced") else 0
+
+
+def ratios(works: list[Result], floors: list[Result]) -> list[float]:
+    """Return the ratios of the rates, round by round."""
+    return [work.rate / floor.rate for work, floor in zip(works, floors, strict=True)]
+
+
+def rate_of(results: list[Result], events: int = 1) -> float:
+    return statistics.median(one.rate for one in results) * events
+
+
+def cpu_of(results: list[Result]) -> float:
+    """Return the CPU time for one response or event, in microseconds."""
+    return statistics.median(one.cpu_each for one in results)
+
+
+def _shown_rates(works: list[Result], floors: list[Result], events: int) -> str:
+    return f"{rate_of(works, events):.0f}/s of {rate_of(floors, events):.0f}/s"
 
 
 # --- rows -----------------------------------------------------------------------------------------------
 
 
-def _in_turns(
-    bench: Bench, relay: Server, gateway: Server, case: str, connections: int
-) -> tuple[list[Result], list[Result]]:
-    """Return the results of the relay and of the gateway, round by round."""
-    floors, works = [], []
-    for _ in range(bench.rounds):
-        floors.append(bench.load(relay, case, connections))
-        works.append(bench.load(gateway, case, connections))
-    return floors, works
-
-
-def _rate(results: list[Result]) -> float:
-    """Return the best rate of several windows."""
-    return max(one.rate for one in results)
-
-
-def _cpu(results: list[Result]) -> float:
-    """Return the lowest CPU time for one request or event, in microseconds."""
-    return min(one.cpu_each for one in results)
-
-
-def _whole_rows(bench: Bench, upstream: Server, relay: Server, gateway: Server) -> Iterator[Row]:
-    alone = bench.load(upstream, "json", 32, 1.0)
-    floors, works = _in_turns(bench, relay, gateway, "json", 32)
-    ratio = _rate(works) / _rate(floors)
-    yield Row(
-        "gateway, complete answers, of the relay's rate",
-        ratio,
-        f"≥ {_WHOLE:g}",
-        ratio >= _WHOLE,
-        f"{_rate(works):.0f}/s of {_rate(floors):.0f}/s; {_shown_cpu(works, floors)}"
-        f" a request; peers alone {alone.rate:.0f}/s",
-    )
-
-
-def _dense_rows(bench: Bench, upstream: Server, relay: Server, gateway: Server) -> Iterator[Row]:
-    alone = bench.load(upstream, "dense", 16, 1.0)
-    floors, works = _in_turns(bench, relay, gateway, "dense", 16)
-    ratio = _rate(works) / _rate(floors)
-    yield Row(
-        "gateway, dense streams, of the relay's events",
-        ratio,
-        f"≥ {_DENSE:g}",
-        ratio >= _DENSE,
-        f"{_rate(works) * EVENTS:.0f}/s of {_rate(floors) * EVENTS:.0f}/s; "
-        f"{_shown_cpu(works, floors)} a stream of {EVENTS}; peers alone {alone.rate * EVENTS:.0f}/s",
+def _rate_row(bench: Bench, case: str, upstream: Server, relay: Server, gateway: Server) -> Row:
+    alone = bench.load(upstream, case)
+    floors, works = in_turns(bench, (relay, gateway), case)
+    events = WORKLOADS[case].events
+    return Row(
+        name=f"{_NAMES[case]}, of the relay's rate",
+        values=ratios(works, floors),
+        better="higher",
+        limit=_LIMITS.get(case),
+        detail=f"{_shown_rates(works, floors, events)}; CPU of each {cpu_of(works):.0f} µs, relay "
+        f"{cpu_of(floors):.0f} µs; without either {alone.rate * events:.0f}/s",
+        guarded=True,
     )
 
 
 def _paced_rows(
-    bench: Bench, upstream: Server, relay: Server, gateway: Server, streams: int
+    bench: Bench, pace: tuple[int, int], upstream: Server, relay: Server, gateway: Server
 ) -> Iterator[Row]:
-    case = paced(streams, _PACE)
-    direct = bench.load(upstream, case, streams, 1.0)
-    floors, works = _in_turns(bench, relay, gateway, case, streams)
-    ratio = _rate(works) / _rate(floors)
+    budgeted = pace in _BUDGETED
+    name = f"{pace[0]} streams, {pace[1]:,} events/s"
+    directs, floors, works = in_turns(bench, (upstream, relay, gateway), paced(*pace))
     yield Row(
-        f"gateway, {streams} paced streams, of the relay's events",
-        ratio,
-        f"≥ {_PACED:g}",
-        ratio >= _PACED,
-        f"{_rate(works):.0f}/s of {_rate(floors):.0f}/s",
+        name=f"{name}, of the relay's events",
+        values=ratios(works, floors),
+        better="higher",
+        limit=_PACED if budgeted else None,
+        detail=f"{_shown_rates(works, floors, 1)}; without either {rate_of(directs):.0f}/s",
+        guarded=budgeted,
     )
     if HAS_PROC:
-        spent = _cpu(works) / _cpu(floors)
         yield Row(
-            f"gateway, {streams} paced streams, CPU over the relay's",
-            spent,
-            f"≤ {_PACED_CPU:g}",
-            spent <= _PACED_CPU,
-            f"{_shown_cpu(works, floors)} an event",
+            name=f"{name}, CPU of an event over the relay's",
+            values=[
+                work.cpu_each / floor.cpu_each for work, floor in zip(works, floors, strict=True)
+            ],
+            better="lower",
+            limit=_PACED_CPU if budgeted else None,
+            detail=f"{cpu_of(works):.0f} µs, relay {cpu_of(floors):.0f} µs",
+            guarded=True,
         )
-    for name, budget in (("p50", _ADDED_P50), ("p99", _ADDED_P99)):
-        floor, work = (min(getattr(one, name) for one in each) for each in (floors, works))
-        nothing = getattr(direct, name)
+    for part, limit in _ADDED.items():
+        work, floor = (added(each, directs, part) for each in (works, floors))
         yield Row(
-            f"gateway, {streams} paced streams, added {name} in ms",
-            work - nothing,
-            f"≤ {budget:g}",
-            work - nothing <= budget,
-            f"relay {floor - nothing:.2f} ms; without either {nothing:.2f} ms",
+            name=f"{name}, added {'maximum' if part == 'most' else part} in ms",
+            values=work,
+            better="lower",
+            limit=limit if budgeted else None,
+            detail=f"relay {statistics.median(floor):.2f} ms",
         )
+        if part == "p99" and pace == _BUDGETED[0]:
+            yield Row(
+                name=f"{name}, added p99 over the relay's",
+                values=[
+                    one / max(least, _LEAST_ADDED) for one, least in zip(work, floor, strict=True)
+                ],
+                better="lower",
+                limit=_ADDED_P99,
+                detail=f"the relay's counts as at least {_LEAST_ADDED} ms",
+            )
+
+
+def added(results: list[Result], directs: list[Result], part: str) -> list[float]:
+    """Return the milliseconds of latency that a server adds, round by round."""
+    pairs = zip(results, directs, strict=True)
+    return [max(0.0, getattr(one, part) - getattr(direct, part)) for one, direct in pairs]
 
 
 def _memory_rows(bench: Bench) -> Iterator[Row]:
     """Measure the memory of fresh processes: after load, a process has free memory to reuse."""
-    if not HAS_PROC:
-        return
-    case = paced(_OPEN_STREAMS, _OPEN_STREAMS)
-    held: dict[str, float] = {}
-    for name, kind in (("relay", bench.relay), ("gateway", bench.gateway)):
-        with kind() as server:
-            for warming in ("json", "dense"):
-                bench.load(server, warming, 1, 0.2)
-            idle = resident_bytes(server.process)
-            result = bench.load(server, case, _OPEN_STREAMS)
-            held[name] = (result.resident - idle) / _OPEN_STREAMS / 1024
+    kinds = {"relay": bench.relay, "gateway": bench.gateway}
+    for name, case, streams in (
+        (f"{_OPEN} idle streams", "held", _OPEN),
+        (f"{_OPEN} streams, one event a second each", paced(_OPEN, _OPEN), _OPEN),
+        (f"{_OPEN} streams, 5 events a second each", paced(_OPEN, 5 * _OPEN), _OPEN),
+        (f"{_FEW} idle streams", "held", _FEW),
+    ):
+        held, idle = {}, {}
+        for kind, start in kinds.items():
+            with start() as server:
+                held[kind], idle[kind] = stream_memory(bench, server, case, streams)
+        yield Row(
+            name=f"KB of a stream, {name}",
+            values=[held["gateway"]],
+            better="lower",
+            limit=_STREAM_KB,
+            detail=f"relay {held['relay']:.1f} KB; before them {idle['gateway']:.0f} MB, "
+            f"relay {idle['relay']:.0f} MB",
+        )
+
+
+def stream_memory(bench: Bench, server: Server, case: str, streams: int) -> tuple[float, float]:
+    """Return the KB of each stream, and the MB of the process before them."""
+    for warming in ("whole", "dense"):
+        bench.load(server, warming, connections=1, seconds=0.2)
+    idle = resident_bytes(server.process)
+    result = bench.load(server, case, connections=streams)
+    if result.failure:
+        raise RuntimeError(result.failure)
+    return (result.resident - idle) / streams / 1024, idle / 2**20
+
+
+def _start_rows(times: int) -> Iterator[Row]:
+    bare = [_seconds_of(["-c", ""]) * 1000 for _ in range(times)]
+    spent = [_seconds_of(["-m", "dragoman.cli.main", "--version"]) * 1000 for _ in range(times)]
+    detail = f"an empty Python program {statistics.median(bare):.0f} ms"
     yield Row(
-        "gateway, memory of an open stream in KB",
-        held["gateway"],
-        f"≤ {_STREAM_KB}",
-        held["gateway"] <= _STREAM_KB,
-        f"at {_OPEN_STREAMS} streams; relay {held['relay']:.1f} KB",
+        name="dragoman --version in ms",
+        values=spent,
+        better="lower",
+        limit=_VERSION_MS,
+        detail=detail,
+    )
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder:
+        bench = Bench(Path(folder), rounds=1)
+        with bench.upstream():
+            serving = [_milliseconds_to_serve(bench) for _ in range(min(5, times))]
+    yield Row(
+        name="the gateway serves, in ms after its start",
+        values=serving,
+        better="lower",
+        detail=detail,
     )
 
 
-def _version_row(times: int) -> Row:
-    spent, bare = [], []
-    for arguments, into in (["-c", ""], bare), (["-m", "dragoman.cli.main", "--version"], spent):
-        for _ in range(times):
-            began = time.perf_counter()
-            subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-            into.append((time.perf_counter() - began) * 1000)
-    least = min(spent)
-    return Row(
-        "dragoman --version in ms",
-        least,
-        f"≤ {_VERSION_MS}",
-        least <= _VERSION_MS,
-        f"an empty Python program {min(bare):.0f} ms",
+def _milliseconds_to_serve(bench: Bench) -> float:
+    began = time.perf_counter()
+    with bench.gateway():
+        return (time.perf_counter() - began) * 1000
+
+
+def _seconds_of(arguments: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def _dialect_rows(
+    bench: Bench, case: str, upstream: str, relay: Server, gateway: Server
+) -> Iterator[Row]:
+    servers = (relay, *[gateway] * len(DIALECT_NAMES))
+    floors, *each = in_turns(bench, servers, case, clients=(upstream, *DIALECT_NAMES))
+    for client, works in zip(DIALECT_NAMES, each, strict=True):
+        yield Row(
+            name=f"{_NAMES[case]}, {upstream} upstream to {client} client, of the relay's rate",
+            values=ratios(works, floors),
+            better="higher",
+            detail=_shown_rates(works, floors, 1),
+            guarded=True,
+        )
+
+
+def _recording(folder: Path, when: str, upstream: str) -> str:
+    """Return settings of a gateway that records."""
+    return (
+        f'[server]\nport = 0\n\n[record]\ndir = "{folder}"\nwhen = "{when}"\n\n'
+        f'[upstreams.bench]\nbase_url = "{upstream}"\ndialect = "chat"\n\n'
+        '[[routes]]\nmatch = { model = "*" }\nto = ["bench/*"]\n'
     )
-
-
-def _shown_cpu(works: list[Result], floors: list[Result]) -> str:
-    return f"CPU {_cpu(works):.0f} µs, relay {_cpu(floors):.0f} µs,"

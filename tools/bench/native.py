@@ -52,11 +52,16 @@ def quiet_row(rounds: int, count: int = 20_000) -> Row:
             translator.feed(piece)
         translator.close()
 
-    ratio, seconds, floor = ratio_of(
-        lambda: translate("kimi_k2"), lambda: translate("none"), rounds * 3
+    timing = ratio_of(lambda: translate("kimi_k2"), lambda: translate("none"), rounds * 3)
+    each, floor = timing.work / count * 1e6, timing.floor / count * 1e6
+    return Row(
+        name="looking for calls in plain text",
+        values=timing.ratios,
+        better="lower",
+        limit=1.05,
+        detail=f"{each:.2f} µs a chunk, not looking {floor:.2f} µs",
+        guarded=True,
     )
-    detail = f"{seconds / count * 1e6:.2f} µs a chunk, not looking {floor / count * 1e6:.2f} µs"
-    return Row("looking for calls in plain text", ratio, "≤ 1.05", ratio <= 1.05, detail)
 
 
 def call_row(rounds: int, count: int = 300) -> Row:
@@ -70,10 +75,15 @@ def call_row(rounds: int, count: int = 300) -> Row:
             parser.feed(text)
             parser.close()
 
-    ratio, seconds, _ = ratio_of(parse, floor_of(chunk_payloads(count)), rounds)
-    detail = f"{seconds / count * 1e6:.0f} µs a call"
-    budget = f"≤ {CALL_BUDGET:.0f}"
-    return Row("one Kimi call, in chunk floors", ratio, budget, ratio <= CALL_BUDGET, detail)
+    timing = ratio_of(parse, floor_of(chunk_payloads(count)), rounds)
+    return Row(
+        name="one Kimi call, in chunk floors",
+        values=timing.ratios,
+        better="lower",
+        limit=round(CALL_BUDGET),
+        detail=f"{timing.work / count * 1e6:.0f} µs a call",
+        guarded=True,
+    )
 
 
 def piece_rows(family: str, rounds: int) -> list[Row]:
@@ -97,21 +107,26 @@ def piece_rows(family: str, rounds: int) -> list[Row]:
                 parser.feed(closer)
                 parser.close()
 
-        ratio, seconds, floor = ratio_of(parse, floor_of(chunk_payloads(count)), min(rounds, 3))
-        costs[label] = ratio
-        detail = f"{seconds / count * 1e6:.2f} µs a piece, floor {floor / count * 1e6:.2f} µs"
-        budget = f"≤ {PIECE_BUDGET:g}"
-        rows.append(
-            Row(
-                f"{family}, {PIECE}-character pieces, {label}",
-                ratio,
-                budget,
-                ratio <= PIECE_BUDGET,
-                detail,
-            )
+        timing = ratio_of(parse, floor_of(chunk_payloads(count)), min(rounds, 3))
+        each, floor = timing.work / count * 1e6, timing.floor / count * 1e6
+        row = Row(
+            name=f"{family}, {PIECE}-character pieces, {label}",
+            values=timing.ratios,
+            better="lower",
+            limit=PIECE_BUDGET,
+            detail=f"{each:.2f} µs a piece, floor {floor:.2f} µs",
+            guarded=True,
         )
-    growth = costs["4 MB"] / costs["1 KB"]
+        costs[label] = row.value
+        rows.append(row)
     rows.append(
-        Row(f"{family}, 4 MB over 1 KB", growth, f"≤ {FLATNESS}", growth <= FLATNESS, "flat")
+        Row(
+            name=f"{family}, 4 MB over 1 KB",
+            values=[costs["4 MB"] / costs["1 KB"]],
+            better="lower",
+            limit=FLATNESS,
+            detail="cost of a piece",
+            guarded=True,
+        )
     )
     return rows

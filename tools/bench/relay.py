@@ -1,6 +1,6 @@
 """The floor: the gateway's HTTP stack, as server and client, without translation.
 
-    python -m tools.bench.relay http://127.0.0.1:PORT
+    python -m tools.bench.relay http://127.0.0.1:PORT/v1/chat/completions
 
 Prints its address, and serves until it is terminated.
 """
@@ -19,7 +19,7 @@ class Relay:
 
     def __init__(self, session: aiohttp.ClientSession, upstream: str) -> None:
         self._session = session
-        self._url = URL(f"{upstream}/v1/chat/completions")
+        self._url = URL(upstream)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = bytearray()

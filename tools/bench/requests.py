@@ -101,14 +101,16 @@ def request_row(  # noqa: PLR0913, PLR0917 -- the measured case, and its labels
         for body in bodies:
             translate_request(body, source=source, target=target)
 
-    ratio, seconds, floor_seconds = ratio_of(reshape, floor, rounds)
-    each, least = seconds / len(bodies) * 1e6, floor_seconds / len(bodies) * 1e6
+    timing = ratio_of(reshape, floor, rounds)
+    each, least = timing.work / len(bodies) * 1e6, timing.floor / len(bodies) * 1e6
     return Row(
-        f"request{note}, {source} to {target}",
-        ratio,
-        f"≤ {budget:g}" if budget else "(no budget)",
-        budget is None or ratio <= budget,
-        f"{each:.0f} µs for {len(bodies[0])} bytes, floor {least:.0f} µs",
+        name=f"request{note}, {source} to {target}",
+        values=timing.ratios,
+        better="lower",
+        limit=budget,
+        detail=f"{each:.0f} µs for {len(bodies[0])} bytes, floor {least:.0f} µs",
+        guarded=True,
+        micros=each,
     )
 
 

@@ -1,4 +1,4 @@
-"""A fast upstream: writes prebuilt bytes and parses only the framing and the model of a request.
+"""A fast upstream: writes prebuilt bytes, and parses only the framing and the mark of a request.
 
     python -m tools.bench.upstream
 
@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Final
 
 import uvloop
-from tools.bench.traffic import ASKED, dense_answer, paced_first, stamped_chunk, whole_answer
+from tools.bench.traffic import MARK, answer, first_events, stamped_chunk
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_WHOLE: Final = whole_answer()
-_DENSE: Final = dense_answer()
-_FIRST: Final = paced_first()
+_CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
+_FIRST: Final = first_events()
+_UNKNOWN: Final = b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
+_DIALECTS: Final = {b"/messages": "anthropic", b"/responses": "responses"}  # by path; else Chat
 _WAIT: Final = 0.01  # seconds
 _LAG: Final = 0.05  # seconds of delay, after which a pacer skips the missed events
 
@@ -94,31 +95,41 @@ class Upstream(asyncio.Protocol):
             head = held.find(b"\r\n\r\n")
             if head < 0:
                 return
+            if _CHUNKED.search(held, 0, head + 2):
+                if held.endswith(b"\r\n0\r\n\r\n"):
+                    self._held = b""
+                    self._answer(held)
+                return
             length = _LENGTH.search(held, 0, head + 2)
             self._need = head + 4 + (int(length[1]) if length else 0)
         if len(held) >= self._need:
-            self._answer(held)
             self._held, self._need = b"", 0
+            self._answer(held)
 
     def _answer(self, request: bytes) -> None:
-        asked = ASKED.search(request)
-        if asked is None:
-            raise ValueError(request[:200])
-        case = asked[1]
-        if case == b"json":
-            self._transport.write(_WHOLE)
-        elif case == b"dense":
-            self._transport.write(_DENSE)
-        else:
-            key = (int(asked[2]), int(asked[3]))
-            pacer = _pacers.get(key)
-            if pacer is None:
-                pacer = _pacers[key] = Pacer(*key)
-            if pacer.full:  # streams of the last window are still open
-                asyncio.get_running_loop().call_later(_WAIT, self._answer, request)
-                return
+        mark = MARK.search(request)
+        if mark is None:  # a peer looks whether it is there
+            self._transport.write(_UNKNOWN)
+            return
+        case = mark[1].decode()
+        if case == "held":
             self._transport.write(_FIRST)
-            self._paced = (pacer, pacer.enter(self._transport))
+        elif case == "paced":
+            self._pace(request, (int(mark[2]), int(mark[3])))
+        else:
+            line = request[: request.index(b"\r\n")]
+            names = (name for path, name in _DIALECTS.items() if path in line)
+            self._transport.write(answer(case, next(names, "chat")))
+
+    def _pace(self, request: bytes, key: tuple[int, int]) -> None:
+        pacer = _pacers.get(key)
+        if pacer is None:
+            pacer = _pacers[key] = Pacer(*key)
+        if pacer.full:  # streams of the last window are still open
+            asyncio.get_running_loop().call_later(_WAIT, self._answer, request)
+            return
+        self._transport.write(_FIRST)
+        self._paced = (pacer, pacer.enter(self._transport))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._paced is not None:
