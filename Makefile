@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz fuzz-properties load soak node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench bench-check bench-peers fuzz fuzz-properties load soak node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -66,8 +66,15 @@ fix: $(DEV)  ## format, and apply the linter's automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV)  ## measure the performance budgets, as ratios within one run
+bench: $(DEV)  ## measure the performance budgets, as ratios within one run (about 8 minutes)
 	$(BIN)/python -m tools.bench
+
+bench-check: $(DEV)  ## fail if a ratio is more than 25% worse than the stored one (about 6 minutes)
+	$(BIN)/python -m tools.bench --quick --check
+
+bench-peers: $(DEV)  ## measure the gateway beside others, and write docs/benchmarks.md (15 minutes; downloads them once)
+	$(BIN)/python -m tools.bench.compare --install
+	$(BIN)/python -m tools.bench.compare
 
 SECONDS ?= 600
 fuzz: $(DEV)  ## fuzz everything that reads bytes of a peer, guided by coverage (SECONDS=600)

@@ -21,7 +21,7 @@ from tools.bench.measure import Row
 from tools.bench.native import bench_native
 from tools.bench.requests import bench_request
 
-ROUNDS = 7
+ROUNDS = 5
 BENCHES = {
     "chunk": bench_chunk,
     "native": bench_native,

@@ -240,7 +240,6 @@ def _memory_rows(bench: Bench) -> Iterator[Row]:
     kinds = {"relay": bench.relay, "gateway": bench.gateway}
     for name, case, streams in (
         (f"{_OPEN} idle streams", "held", _OPEN),
-        (f"{_OPEN} streams, one event a second each", paced(_OPEN, _OPEN), _OPEN),
         (f"{_OPEN} streams, 5 events a second each", paced(_OPEN, 5 * _OPEN), _OPEN),
         (f"{_FEW} idle streams", "held", _FEW),
     ):

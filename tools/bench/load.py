@@ -24,9 +24,11 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _WARM_UP: Final = 0.5  # seconds
 _FIRST: Final = 30.0  # seconds for the first response
 _LEAST: Final = 20  # responses in a window; a slow server gets more time for them
-_LONGEST: Final = 4  # times the window
+_LONGEST: Final = 3  # times the window, beside it
+_LONGEST_FIRST: Final = 10  # the same while there is none
 _TOGETHER: Final = 10  # streams that begin at the same time
 _OPENING: Final = 10.0  # seconds, until these have begun
+_ERROR_BODY: Final = 0.2  # seconds until the body of an error has arrived
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 _CLOSES: Final = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 
@@ -107,13 +109,15 @@ class StreamClient(Client):
     def data_received(self, data: bytes) -> None:
         if self._first is not None:
             self._first.append(data)
+            if len(self._first) == 1 and not data.startswith(b"HTTP/1.1 200"):
+                asyncio.get_running_loop().call_later(_ERROR_BODY, self._refused)
         self._tail = tail = (self._tail + data)[-5:] if len(data) < 5 else data[-5:]
         if tail != _LAST_CHUNK:
             return
         if self._first is not None:
             stream = b"".join(self._first)
             if not stream.startswith(b"HTTP/1.1 200"):
-                self.fail(_shown(stream))
+                self._refused()
                 return
             if self._proof and self._proof not in stream:
                 self.fail("the response has no tool call")
@@ -125,6 +129,9 @@ class StreamClient(Client):
             self.complete(stream)
             return
         self.complete(data)
+
+    def _refused(self) -> None:
+        self.fail(_shown(b"".join(self._first or ())))
 
 
 class PacedClient(Client):
@@ -177,13 +184,8 @@ async def measure(  # noqa: PLR0913 -- the options of the program
     PacedClient.late.clear()
     done, cpu, began = Client.done, cpu_seconds(process), time.perf_counter()
     await asyncio.sleep(seconds)
-    wanted = _LEAST if maker is not PacedClient else 0
-    while (  # noqa: ASYNC110 -- a short wait
-        Client.done - done < wanted
-        and not Client.failure
-        and time.perf_counter() - began < _LONGEST * seconds
-    ):
-        await asyncio.sleep(seconds / 10)
+    if maker is not PacedClient:
+        await _enough(done, seconds)
     result = Result(
         Client.done - done,
         time.perf_counter() - began,
@@ -216,6 +218,16 @@ async def _first_response() -> None:
     async with asyncio.timeout(_FIRST):
         while not Client.done and not Client.failure:  # noqa: ASYNC110 -- a short wait
             await asyncio.sleep(0.01)
+
+
+async def _enough(done: int, seconds: float) -> None:
+    """Wait until a slow server has given some responses, or at least one."""
+    begun = time.monotonic()
+    while not Client.failure:
+        count, waited = Client.done - done, time.monotonic() - begun
+        if count >= _LEAST or waited > (_LONGEST if count else _LONGEST_FIRST) * seconds:
+            return
+        await asyncio.sleep(seconds / 10)
 
 
 def _shown(response: bytes) -> str:
