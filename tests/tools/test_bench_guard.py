@@ -56,7 +56,7 @@ def test_ratios_of_a_part_leave_the_others_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.5, 1)])
-def test_exit_code_says_whether_a_ratio_is_worse(
+def test_exit_code_is_1_if_a_ratio_is_worse(
     factor: float, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, ratio = next((name, one) for name, one in load_ratios().items() if one.better == "lower")
