@@ -166,7 +166,7 @@ def test_request_that_waited_long_enough_is_refused(odd: OddUpstream) -> None:
         page = found.page()
 
     assert 503 == refused.status_code
-    assert "none ended within 0.05 s" in refused.json()["error"]["message"]
+    assert "got no place within 0.05 s" in refused.json()["error"]["message"]
     assert line["waited_ms"] >= 50
     assert 1 == figure(
         page, "queue_refusals_total", queue="upstream", name="local", cause="timeout"

@@ -80,7 +80,7 @@ def _refusal(context: RequestContext, hop: Hop, why: Unserved) -> Fault:
     if why == "full":
         reason = f"{takes}, and {upstream.max_queue} wait"
     else:
-        reason = f"{takes}, and none ended within {upstream.queue_timeout:g} s"
+        reason = f"{takes}, and this one got no place within {upstream.queue_timeout:g} s"
     return Fault(
         FaultKind.OVERLOADED,
         f"{reason}; try again in {seconds:.0f}s",
