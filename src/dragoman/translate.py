@@ -219,6 +219,13 @@ class Translator:
         return self._frames.reasoning_field
 
     @property
+    def spent(self) -> Usage:
+        """The counts of the answer; of one that has not ended properly, what was generated so far."""
+        if self.usage is not None and self.usage.final:
+            return self.usage
+        return self._frames.assembler.usage_so_far()
+
+    @property
     def response(self) -> bytes:
         """The complete response object that the client received, in a dialect whose servers store responses."""
         return self._writer.response

@@ -221,6 +221,8 @@ class PlaceLimits(Struct, frozen=True):
     concurrent: int
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
+    budget_day: float = 0.0
+    budget_month: float = 0.0
 
 
 class UpstreamPlaces:

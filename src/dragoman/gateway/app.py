@@ -16,6 +16,7 @@ from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_of_error, fault_response, refused
 from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Holder
+from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.request_context import RequestContext
@@ -66,6 +67,7 @@ class Gateway:
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
+        runtime.metrics.show(self._budgets)
         table = all_endpoints()
         self._exact = {
             (method, one.path): one
@@ -171,12 +173,29 @@ class Gateway:
             if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
             record = context.log_record(status, left=left)
+            if context.holder is not None and context.holder.has_budget:
+                self._charge(context.holder, record)
             self.runtime.logger.request(record)
             self.runtime.metrics.request(record)
             if self.inspection is not None:
                 self.inspection.ended(context, record)
             if context.outcome.recording is not None:
                 context.outcome.recording.close(record)
+
+    def _charge(self, holder: Holder, record: RequestRecord) -> None:
+        """Count what a request cost against the budgets of its key."""
+        if record.cost is not None:
+            holder.charge(record.cost)
+        elif record.tokens_out:
+            self.runtime.metrics.count("unpriced_requests", record.upstream, record.key)
+
+    def _budgets(self) -> dict[metrics.Series, float]:
+        """Return what the metrics show of the keys' budgets."""
+        figures: dict[metrics.Series, float] = {}
+        for name, period, budget, spent in self.plan.keyring.budgets():
+            figures["budget_dollars", name, period] = budget
+            figures["budget_spent_dollars", name, period] = spent
+        return figures
 
     async def _answer(
         self, context: RequestContext, endpoint: Endpoint | None, identity: Holder | Fault

@@ -1,14 +1,21 @@
-"""Who a client is, which models it may use, and how much; `state/` counts.  Time comes in as monotonic seconds."""
+"""Who a client is, which models it may use, and how much; `state/` counts.
+
+Time comes in as monotonic seconds; budgets, which follow the calendar, read the clock of the keyring.
+"""
 
 import hashlib
 import hmac
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 from dragoman.gateway.admission import Admission, Counters, Entrance
 from dragoman.gateway.config.settings import Key
+from dragoman.gateway.headers import decimal
+from dragoman.gateway.prices import in_dollars, nanodollars
 from dragoman.gateway.state.key_limits import Refusal
+from dragoman.gateway.state.spending import BudgetName, Spent, reset_of
 from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
@@ -20,10 +27,20 @@ _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
 class Holder:
     """A client that showed a key, or one that was not asked for it."""
 
-    __slots__ = ("_globs", "_vendor_ids", "enters_at_once", "entrance", "key", "name", "owner")
+    __slots__ = (
+        "_clock", "_globs", "_vendor_ids", "enters_at_once", "entrance", "has_budget", "key", "name", "owner",
+    )  # fmt: skip
 
-    def __init__(self, name: str, key: Key | None, counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        key: Key | None,
+        counters: Counters | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """`counters` count the requests of a key with limits; without them, this process does."""
+        self.has_budget: bool = key is not None and bool(key.budget_day or key.budget_month)
+        self._clock = clock  # Unix seconds
         self.name: str = name  # for logs
         self.owner: str = _owner(key)
         self.key: Key | None = key
@@ -81,11 +98,16 @@ class Holder:
 
     def enter(self, now: float, estimate: int) -> Admission | Fault:
         """Begin a request of about `estimate` tokens; a refused one costs nothing."""
+        if self.has_budget and estimate and (fault := self._over_budget()):
+            return fault
         entered = self.entrance.enter(self.key, now, estimate)
         return entered if isinstance(entered, Admission) else self.refuse(entered)
 
     async def enter_shared(self, now: float, estimate: int) -> Admission | Fault | None:
         """Do the same where several machines count, or requests wait; None: this one may wait for a place."""
+        # What this gateway has counted itself is known without asking.
+        if self.has_budget and estimate and (fault := self._over_budget()):
+            return fault
         entered = await self.entrance.enter_shared(self.key, now, estimate)
         if isinstance(entered, Admission):
             return entered
@@ -93,11 +115,54 @@ class Holder:
 
     def refuse(self, refusal: Refusal) -> Fault:
         """Return the refusal of a request beyond a limit of this key."""
-        return _limited(self.key, refusal)
+        return _limited(self.key, refusal, self._clock)
+
+    def charge(self, dollars: float) -> None:
+        """Add what a request cost to the sums of this client's budgets."""
+        nano, today = nanodollars(dollars), self._clock()
+        self.entrance.meter.charge(nano, today)
+        if self.entrance.shared_meter is not None:
+            self.entrance.shared_meter.charge(nano, today)
+
+    def budgets(self) -> Iterator[tuple[str, float, float]]:
+        """Return for each budget its period, and how many dollars it has and are spent."""
+        if self.key is None or not self.has_budget:
+            return
+        spent = self._spent()
+        if self.key.budget_day:
+            yield "day", self.key.budget_day, in_dollars(spent.day)
+        if self.key.budget_month:
+            yield "month", self.key.budget_month, in_dollars(spent.month)
+
+    def _over_budget(self) -> Fault | None:
+        assert self.key is not None  # noqa: S101 -- it has a budget
+        budget = self.entrance.meter.spent(self._clock()).over(self.key)
+        return None if budget is None else _budget_spent(self.key, budget, self._clock())
+
+    def _spent(self) -> Spent:
+        """Return the sums here or, if they are larger, those of all machines."""
+        today = self._clock()
+        here = self.entrance.meter.spent(today)
+        if self.entrance.shared_meter is None:
+            return here
+        there = self.entrance.shared_meter.spent(today)
+        return Spent(max(here.day, there.day), max(here.month, there.month))
 
 
-def _limited(key: Key | None, refusal: Refusal) -> Fault:
+def _budget_spent(key: Key | None, budget: BudgetName, now: float) -> Fault:
+    """Return the refusal of a request whose key has spent its budget: no client retries it."""
+    amount = decimal(getattr(key, budget)).removesuffix(".0")
+    message = (
+        f"this key has spent its budget of {amount} US dollars for this {budget.removeprefix('budget_')}"
+        f" (`{budget}` in its settings); it may spend again from {reset_of(budget, now):%Y-%m-%d %H:%M} UTC"
+    )
+    return Fault(FaultKind.BILLING, message, status=402, code="budget_spent")
+
+
+def _limited(key: Key | None, refusal: Refusal, clock: Callable[[], float]) -> Fault:
     limit = refusal.limit
+    if limit == "budget_day" or limit == "budget_month":  # noqa: PLR1714 -- a type checker reads it
+        return _budget_spent(key, limit, clock())
     allowed = getattr(key, limit)
     what = limit.replace("_", " ")
     if limit == "concurrent":
@@ -114,15 +179,21 @@ def _limited(key: Key | None, refusal: Refusal) -> Fault:
 class Keyring:
     """All keys that open this gateway.  Without any, everybody is the same anonymous client.
 
-    `state` counts the requests of keys with limits, by a digest of the key; without it, this process does.
+    `state` counts the requests of keys with limits, by a digest of the key; without it, this process does.  `clock`
+    returns Unix seconds.
     """
 
-    def __init__(self, keys: Sequence[Key], state: Counters | None = None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        state: Counters | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._holders: dict[bytes, Holder] = {}
         for number, key in enumerate(keys, start=1):
             # An empty key must never be what a client without one has.
             if key.key.value:
-                holder = Holder(key.name or f"key-{number}", key, state)
+                holder = Holder(key.name or f"key-{number}", key, state, clock)
                 self._holders.setdefault(_digest(key.key.value), holder)
         self._anonymous = None if keys else Holder(ANONYMOUS, None)
 
@@ -131,6 +202,12 @@ class Keyring:
         """The owners that stored data may have."""
         holders = (*self._holders.values(), *filter(None, (self._anonymous,)))
         return tuple(holder.owner for holder in holders)
+
+    def budgets(self) -> Iterator[tuple[str, str, float, float]]:
+        """Return all budgets: the name of the key, the period, and how many dollars it has and are spent."""
+        for holder in self._holders.values():
+            for period, budget, spent in holder.budgets():
+                yield holder.name, period, budget, spent
 
     def identify(self, headers: Mapping[str, str]) -> Holder | Fault:
         """Return whose credential a request carries; header names are lower case, or their case is ignored.
@@ -207,7 +284,13 @@ def _counted_as(key: Key) -> bytes:
 
 
 def _limits(key: Key) -> bool:
-    return bool(key.requests_per_minute or key.tokens_per_minute or key.concurrent)
+    return bool(
+        key.requests_per_minute
+        or key.tokens_per_minute
+        or key.concurrent
+        or key.budget_day
+        or key.budget_month
+    )
 
 
 def _digest(value: str) -> bytes:

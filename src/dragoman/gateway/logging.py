@@ -69,7 +69,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_cached: int = 0
     tokens_reasoning: int = 0
     tokens_estimated: bool = False  # no upstream reported them
-    cost: float | None = None  # in US dollars; None: the upstream does not report it
+    cost: float | None = None  # in US dollars; None: not reported, and the settings have no price
+    cost_computed: bool = False  # by the prices of the settings: the upstream does not report it
     waited_ms: float | None = None  # for a place: at an upstream, or for its key
     first_event_ms: float | None = None
     duration_ms: float = 0.0

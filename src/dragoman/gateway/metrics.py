@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from dragoman._version import __version__
 from dragoman.gateway.logging import RequestRecord
+from dragoman.gateway.prices import in_dollars, nanodollars
 from dragoman.turn.events import CUT_REASONS
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "cached_input_tokens": ("Input tokens read from a prompt cache.", ("upstream", "key")),
     "output_tokens": ("Output tokens, reasoning included.", ("upstream", "key")),
     "reasoning_tokens": ("Output tokens of reasoning.", ("upstream", "key")),
-    "cost_dollars": ("Cost in US dollars, as upstreams report it.", ("upstream", "key")),
+    "cost_dollars": ("Cost in US dollars, reported or computed.", ("upstream", "key")),
+    "unpriced_requests": (
+        "Requests of keys with a budget whose cost is not known.",
+        ("upstream", "key"),
+    ),
     "calls": ("Tool calls in responses.", ("upstream",)),
     "native_calls": ("Tool calls that were found in text.", ("family", "channel")),
     "native_problems": ("Problems with tool calls in text.", ("family", "code")),
@@ -78,7 +83,13 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "state_connected": ("1 while the server of shared state responds.", ()),
     "workers": ("Processes that serve.", ()),
+    "budget_dollars": ("What a key may spend in the period.", ("key", "period")),
+    "budget_spent_dollars": ("What a key has spent in the period.", ("key", "period")),
 }
+# Gauges that are the same for all workers: the largest is shown, not the sum.
+_COMMON: Final = frozenset({"budget_dollars", "budget_spent_dollars"})
+# Counters in nano-dollars, so that their sums are exact.
+_NANO: Final = frozenset({"cost_dollars"})
 BOUNDS: Final[dict[str, tuple[float, ...]]] = {
     "request_seconds": (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
     "first_event_seconds": (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
@@ -118,9 +129,13 @@ class Metrics:
         self._counts: defaultdict[Series, float] = defaultdict(float)
         self._timings: dict[Series, Timing] = {}
         self._gaps: dict[str, Callable[[float], None]] = {}  # by upstream
-        self._gauges = gauges
+        self._gauges = [gauges]
         self._folder: Path | None = None
         self._writing: asyncio.TimerHandle | None = None
+
+    def show(self, gauges: Callable[[], dict[Series, float]]) -> None:
+        """Show more of what is true at the moment."""
+        self._gauges.append(gauges)
 
     # --- counting ----------------------------------------------------------------------------------
 
@@ -181,7 +196,7 @@ class Metrics:
             count("output_tokens", upstream, key, by=record.tokens_out)
             count("reasoning_tokens", upstream, key, by=record.tokens_reasoning)
         if record.cost:
-            count("cost_dollars", upstream, key, by=record.cost)
+            count("cost_dollars", upstream, key, by=nanodollars(record.cost))
         if record.retries:
             count("retries", upstream, by=record.retries)
         if record.calls:
@@ -200,7 +215,10 @@ class Metrics:
         return render([self._figures(), *self._others()])
 
     def _figures(self) -> Figures:
-        return Figures(self._counts, self._timings, {("workers",): 1, **self._gauges()})
+        gauges: dict[Series, float] = {("workers",): 1}
+        for one in self._gauges:
+            gauges |= one()
+        return Figures(self._counts, self._timings, gauges)
 
     # --- several workers ---------------------------------------------------------------------------
 
@@ -284,7 +302,8 @@ def _sum(processes: Iterable[Figures]) -> Figures:
         for series, value in one.counts.items():
             total.counts[series] += value
         for series, value in one.gauges.items():
-            total.gauges[series] += value
+            before = total.gauges[series]
+            total.gauges[series] = max(before, value) if series[0] in _COMMON else before + value
         for series, timing in one.timings.items():
             into = total.timings.setdefault(series, _empty(series[0]))
             into.buckets = [a + b for a, b in zip(into.buckets, timing.buckets, strict=True)]
@@ -301,7 +320,7 @@ def _families(figures: Figures) -> "Iterator[Metric]":
     for name, (about, labels) in COUNTERS.items():
         counter = core.CounterMetricFamily(f"dragoman_{name}", about, labels=labels)
         for values, value in _of(name, figures.counts):
-            counter.add_metric(values, value)
+            counter.add_metric(values, in_dollars(int(value)) if name in _NANO else value)
         yield counter
     for name, (about, labels) in GAUGES.items():
         gauge = core.GaugeMetricFamily(f"dragoman_{name}", about, labels=labels)

@@ -17,6 +17,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
+from dragoman.gateway.prices import PriceTable
 from dragoman.gateway.routing import Hop, Router
 from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.grammar import warm
@@ -36,6 +37,7 @@ class Plan:
         self.settings = settings
         self.keyring = keyring
         self.router: Router = Router(settings)
+        self.prices: PriceTable = PriceTable(settings.prices)
         self.secrets: Secrets = secrets_of(settings)
         sealer = Sealer(seal_key, limits=settings.server.limits)
         # What a gateway without keys has sealed must stay readable: its only client is bound to nothing.

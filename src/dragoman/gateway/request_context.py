@@ -62,6 +62,8 @@ class Outcome(Struct, eq=False):
     # Of the response.
     answer_losses: Sequence[Loss] = ()
     usage: Usage | None = None
+    cost: float | None = None  # in US dollars
+    cost_computed: bool = False  # by the price table
     calls: Sequence[str] = ()  # names of the called tools
     remembered: int = 0  # calls whose reasoning was remembered
     findings: Sequence[NativeFinding] = ()  # what the parser of native tool calls found
@@ -232,7 +234,8 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         tokens_cached=0 if usage is None else usage.cache_read_tokens,
         tokens_reasoning=0 if usage is None else usage.reasoning_tokens,
         tokens_estimated=usage is None or usage.estimated,
-        cost=None if usage is None else usage.cost,
+        cost=outcome.cost,
+        cost_computed=outcome.cost_computed,
         first_event_ms=None if first is None else round(first * 1000, 1),
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),

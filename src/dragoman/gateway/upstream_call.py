@@ -200,6 +200,7 @@ class UpstreamCall:
             answer = await self._attempt()
         except BaseException:
             health.abandoned()  # its client left
+            self._note_unfinished()
             raise
         finally:
             self._stream.end_attempt()
@@ -442,7 +443,8 @@ class UpstreamCall:
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         outcome.answer_losses = translated.losses
         outcome.findings = translated.findings
-        usage = outcome.usage = _priced(answer.usage, reply)
+        usage = outcome.usage = answer.usage
+        self._note_cost(usage, reported_cost(reply.headers))
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         self._log_answer()
@@ -454,9 +456,24 @@ class UpstreamCall:
         # A relayed response has no token counts where its upstream sent none.
         if usage is not None and usage.estimated and translated.body is not body:
             headers |= _ESTIMATED
-        if usage is not None and usage.cost is not None:
-            headers[COST] = decimal(usage.cost)
+        if outcome.cost is not None:
+            headers[COST] = decimal(outcome.cost)
         return JsonResponse(translated.body, headers=headers)
+
+    def _note_cost(self, usage: Usage | None, in_head: float | None = None) -> None:
+        """Keep what a response cost: as the upstream reports it, some only `in_head`; else by the price table."""
+        outcome, hop = self._outcome, self._hop
+        reported = None if usage is None else usage.cost
+        outcome.cost = in_head if reported is None else reported
+        if outcome.cost is None and usage is not None:
+            outcome.cost = self._context.plan.prices.cost(hop.upstream_name, hop.model, usage)
+            outcome.cost_computed = outcome.cost is not None
+
+    def _note_unfinished(self) -> None:
+        """Keep what a response cost whose client left: the upstream bills what it has generated."""
+        translator = self._stream.translator
+        if translator is not None and translator.begun and self._outcome.cost is None:
+            self._note_cost(translator.spent)
 
     @property
     def _may_repeat_empty(self) -> bool:
@@ -577,6 +594,7 @@ class UpstreamCall:
         self._note_answer(translator)
         outcome.usage = translator.usage
         outcome.ended = translator.outcome
+        self._note_cost(translator.spent)
         self._log_answer()
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)
@@ -694,13 +712,6 @@ class FaultRedaction:
             return self.redact(event)
         self._begun = self._begun or type(event) not in PRELUDE
         return event
-
-
-def _priced(usage: Usage | None, reply: Reply) -> Usage | None:
-    """Return the counts with the cost that only the head of a response reports, as LiteLLM's does."""
-    if usage is None or usage.cost is not None:
-        return usage
-    return structs.replace(usage, cost=reported_cost(reply.headers))
 
 
 def _fault_of_refusal(reply: Reply, body: bytes, hop: Hop) -> Fault:

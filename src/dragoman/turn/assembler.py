@@ -548,6 +548,12 @@ class Assembler(BlockBuilder):
             return FinishReason.STOP
         return reason or FinishReason.STOP
 
+    def usage_so_far(self) -> Usage:
+        """Return the counts of an answer that has not ended; what is not reported yet is estimated."""
+        usage = self._usage or Usage(self._input_estimate)
+        output = max(usage.output_tokens, output_tokens(self._chars))
+        return structs.replace(usage, output_tokens=output, estimated=True)
+
     def _report_usage(self) -> None:
         usage = self._usage
         if usage is None:

@@ -584,6 +584,47 @@ def _covers(earlier: Match, later: Match) -> bool:
     )
 
 
+def _unreachable_prices(settings: Settings) -> Iterator[Mistake]:
+    for number, price in enumerate(settings.prices, start=1):
+        upstream, slash, _ = price.model.partition("/")
+        if not is_glob(upstream) and upstream not in settings.upstreams:
+            yield Mistake(
+                f"prices[{number}].model",
+                f"never used: there is no upstream `{upstream}`",
+                did_you_mean(upstream, settings.upstreams)
+                or ("" if slash else f"write `*/{price.model}` for every upstream"),
+            )
+        for before, earlier in enumerate(settings.prices[: number - 1], start=1):
+            glob, name = earlier.model.lower(), price.model.lower()
+            if glob in ("*", name) or (not is_glob(name) and Glob(glob).matches(name)):
+                yield Mistake(
+                    f"prices[{number}].model",
+                    f"never used: price {before} (`{earlier.model}`) matches everything that it matches",
+                    "put it before",
+                )
+                break
+
+
+def _budgets(settings: Settings) -> Iterator[Mistake]:
+    """Find budgets that count nothing, or only until the next restart."""
+    for number, key in enumerate(settings.server.keys, start=1):
+        name = "budget_month" if key.budget_month else "budget_day"
+        if not (key.budget_month or key.budget_day):
+            continue
+        if not settings.prices:
+            yield Mistake(
+                f"server.keys[{number}].{name}",
+                "only responses count whose upstream reports their cost",
+                "add `[[prices]]` for the others",
+            )
+        elif key.budget_month and settings.server.state is None:
+            yield Mistake(
+                f"server.keys[{number}].{name}",
+                "a restart of the gateway forgets what was spent",
+                "set `server.state` to keep it in Redis",
+            )
+
+
 def _chained_aliases(settings: Settings) -> Iterator[Mistake]:
     names = {name.lower() for name in settings.aliases}
     for name, meant in settings.aliases.items():
@@ -671,6 +712,8 @@ _WARNINGS: Final[tuple[_Check, ...]] = (
     _unused_queues,
     _unreachable_routes,
     _unreachable_tiers,
+    _unreachable_prices,
+    _budgets,
     _chained_aliases,
     _addresses,
     _verification,

@@ -264,6 +264,8 @@ def _placeholder(kind: inspect.Type) -> Value:
             return empty
         case inspect.VarTupleType():
             return ()
+        case inspect.IntType() | inspect.FloatType():
+            return 0
         case _:
             return ""
 

@@ -269,6 +269,13 @@ to = {target}
 # context = 200000
 # output = 32000
 
+# What models cost, in US dollars for a million tokens, where the upstream does not report it.
+# [[prices]]
+# model = {first}
+# input = 0.6
+# cached_input = 0.15
+# output = 2.5
+
 # [log]
 # format = "json"    # `auto`: readable on a terminal, JSON elsewhere
 # level = "info"

@@ -27,6 +27,7 @@ TextKind: TypeAlias = Literal[
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Wait: TypeAlias = Annotated[float, Meta(gt=0)]  # seconds
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
 Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
 DialectText: TypeAlias = Annotated[str, Meta(extra={"kind": "dialect"})]  # a name in the registry
 Expression: TypeAlias = Annotated[str, Meta(extra={"kind": "expression"})]  # a regular expression
@@ -104,6 +105,8 @@ class Key(Section, frozen=True):
     concurrent: Count = 0  # requests under way at once
     max_queue: Count = 0  # requests beyond `concurrent` that wait; more get 429
     queue_timeout: Wait = 30.0  # seconds that one waits at most
+    budget_day: Dollars = 0.0  # US dollars that it may spend on a day, which begins at 0:00 UTC
+    budget_month: Dollars = 0.0  # likewise in a calendar month
     record: bool = False  # may ask for a recording of its exchange
     metrics: bool = False  # may read `/metrics`
     inspect: bool = False  # may look at the exchanges of all clients in the inspector
@@ -219,6 +222,20 @@ class ModelFacts(Section, frozen=True):
     output: Count = 0
 
 
+class Price(Section, frozen=True):
+    """What a model costs, in US dollars for a million tokens, where the upstream does not report it.
+
+    The first entry that matches is used.
+    """
+
+    model: GlobText  # glob over `upstream/model`, the model as the upstream calls it
+    input: Dollars
+    output: Dollars  # reasoning included
+    cached_input: Dollars | None = None  # read from a prompt cache; absent: as `input`
+    cache_write: Dollars | None = None  # written to a prompt cache; absent: as `input`
+    cache_write_1h: Dollars | None = None  # to one that lasts an hour; absent: as `cache_write`
+
+
 def _changes() -> type[Struct]:
     """Return a table with every fact of a profile, each of which may be absent."""
     fields: list[tuple[str, object, object]] = [("base", BuiltIn, "")]
@@ -327,6 +344,7 @@ class Settings(Section, frozen=True):
     # What Claude Code's tiers mean, after all routes: `haiku`, `sonnet`, `opus` to targets.
     tiers: dict[Literal["haiku", "sonnet", "opus"], tuple[TargetText, ...]] = {}
     models: dict[GlobText, ModelFacts] = {}
+    prices: tuple[Price, ...] = ()
     profiles: dict[OwnProfile, ProfileChanges] = {}
     formats: dict[OwnFormat, FormatTable] = {}
     store: Store = Store()

@@ -1,18 +1,22 @@
 """How much of its limits a key has used, counted in this process.
 
 Limits per minute are buckets that drain at a steady pace: a key with 60 requests a minute may send 60 at once and
-then one a second.  Time comes in as monotonic seconds.
+then one a second.  Time comes in as monotonic seconds; for budgets, which follow the calendar, as Unix seconds.
 """
 
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-LimitName: TypeAlias = Literal["concurrent", "requests_per_minute", "tokens_per_minute"]
+from dragoman.gateway.state.spending import BudgetName, Budgets, Spending, Spent
+
+LimitName: TypeAlias = (
+    Literal["concurrent", "requests_per_minute", "tokens_per_minute"] | BudgetName
+)
 
 _SKEW: Final = 1.0  # seconds by which a process may be behind another: its event loop reads the clock once a turn
 _ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
 
 
-class KeyLimits(Protocol):
+class KeyLimits(Budgets, Protocol):
     """The limits of a key in its settings; 0 means no limit."""
 
     @property
@@ -24,7 +28,7 @@ class KeyLimits(Protocol):
 
 
 class Refusal(NamedTuple):
-    """Which limit a request would exceed, and for how many seconds."""
+    """Which limit a request would exceed, and for how many seconds; 0 for budgets, which have a date."""
 
     limit: LimitName
     seconds: float
@@ -51,6 +55,14 @@ class SharedMeter(Protocol):
 
     def leave(self, ticket: str, tokens: int) -> None:
         """End a request; `tokens` is by how many its estimate was too low."""
+        ...
+
+    def charge(self, nano: int, today: float) -> None:
+        """Add what a request cost; it is sent when the server responds."""
+        ...
+
+    def spent(self, today: float) -> Spent:
+        """Return the sums of all machines, as of the last request here."""
         ...
 
 
@@ -81,9 +93,10 @@ class Bucket:
 class Meter:
     """What one key has under way and has used: it outlives a reload of the settings."""
 
-    __slots__ = ("requests", "running", "tokens")
+    __slots__ = ("requests", "running", "spending", "tokens")
 
     def __init__(self) -> None:
+        self.spending: Spending = Spending()
         self.requests: Bucket = Bucket()
         self.tokens: Bucket = Bucket()
         self.running: int = 0
@@ -108,6 +121,14 @@ class Meter:
         """End a request; `tokens` is by how many its estimate was too low."""
         self.running -= 1
         self.tokens.spend(tokens)
+
+    def charge(self, nano: int, today: float) -> None:
+        """Add what a request cost."""
+        self.spending.add(nano, today)
+
+    def spent(self, today: float) -> Spent:
+        """Return what was spent on the current day and in the current month."""
+        return self.spending.spent(today)
 
     def _spend(self, limits: KeyLimits, estimate: int) -> None:
         if limits.requests_per_minute:

@@ -10,7 +10,14 @@ from typing import Final, Literal, TypeAlias
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.state.key_limits import Meter, SharedMeter
-from dragoman.gateway.state.redis_limits import ENTER, LEASE_SECONDS, LEAVE, PROLONG, RedisMeter
+from dragoman.gateway.state.redis_limits import (
+    CHARGE,
+    ENTER,
+    LEASE_SECONDS,
+    LEAVE,
+    PROLONG,
+    RedisMeter,
+)
 from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
 from dragoman.gateway.state.redis_rests import READ, READ_SECONDS, REST, WELL, RedisRests
 from dragoman.gateway.state.worker_limits import WorkerLimits
@@ -19,7 +26,7 @@ Status: TypeAlias = Literal["", "connected", "away"]
 
 PREFIX: Final = "dragoman:"  # of every key in Redis
 
-_SCRIPTS: Final = (ENTER, LEAVE, PROLONG, READ, REST, WELL)
+_SCRIPTS: Final = (CHARGE, ENTER, LEAVE, PROLONG, READ, REST, WELL)
 
 
 class State:
@@ -93,6 +100,8 @@ class RedisState(State):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        for meter in self._meters.values():
+            await meter.settle()
         await self._link.close()
         await super().close()
 

@@ -1,6 +1,6 @@
 """Key limits that hold for all workers of one gateway: the counts are in a file that every worker maps into memory.
 
-A record of the file has the buckets of one key and, for each worker, the number of its requests under way.  A lock
+A record of the file has the buckets of one key, what it has spent and, for each worker, the number of its requests under way.  A lock
 on one byte guards all records; it is held for microseconds and never while a task waits.  Every worker also holds a
 lock on the byte of its number as long as it lives.  The system releases it if the worker crashes: the
 numbers of a worker whose byte is free do not count.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from dragoman.gateway.state.key_limits import KeyLimits, Meter, Refusal
+from dragoman.gateway.state.spending import Spending, Spent
 
 if sys.platform != "win32":  # which has no workers
     import fcntl
@@ -26,9 +27,10 @@ _ALIVE: Final = 1  # the byte of the first worker
 _HEAD: Final = 4096
 _DIGEST: Final = 16
 _BUCKETS: Final = struct.Struct("=dddd")  # level and time of requests, of tokens
+_SPENDING: Final = struct.Struct("=qqqq")  # day and its sum, month and its sum
 _RUNNING: Final = struct.Struct(f"={_WORKERS}i")
 _ONE: Final = struct.Struct("=i")
-_RECORD: Final = _DIGEST + _BUCKETS.size + _RUNNING.size
+_RECORD: Final = _DIGEST + _BUCKETS.size + _RUNNING.size + _SPENDING.size
 _SIZE: Final = _HEAD + _RECORDS * _RECORD  # a sparse file: unused records take no room
 _FREE: Final = bytes(_DIGEST)
 
@@ -80,6 +82,20 @@ class WorkerLimits:
             record + _DIGEST,
             requests.level, requests.at, tokens.level, tokens.at,
         )  # fmt: skip
+
+    def load_spending(self, record: int, spending: Spending) -> None:
+        """Read what a key has spent."""
+        at = record + _RECORD - _SPENDING.size
+        spending.day, spending.day_sum, spending.month, spending.month_sum = _SPENDING.unpack_from(
+            self._map, at
+        )
+
+    def store_spending(self, record: int, spending: Spending) -> None:
+        """Write what a key has spent."""
+        at = record + _RECORD - _SPENDING.size
+        _SPENDING.pack_into(
+            self._map, at, spending.day, spending.day_sum, spending.month, spending.month_sum
+        )
 
     def own_running(self, record: int) -> int:
         """Return how many requests of a key this worker has under way."""
@@ -173,3 +189,15 @@ class WorkerMeter(Meter):
             super().leave(tokens)
             file.set_running(record, file.own_running(record) - 1)
             file.store(record, self)
+
+    def charge(self, nano: int, today: float) -> None:
+        file, record = self._file, self._record
+        with file:
+            file.load_spending(record, self.spending)
+            super().charge(nano, today)
+            file.store_spending(record, self.spending)
+
+    def spent(self, today: float) -> Spent:
+        with self._file:
+            self._file.load_spending(self._record, self.spending)
+        return super().spent(today)

@@ -743,3 +743,54 @@ def test_the_route_that_takes_everything_is_named():
 )
 def test_what_is_probably_not_meant_is_warned_about(text, expected):
     assert expected == warnings(text)
+
+
+# --- prices and budgets ---
+
+PRICE = "input = 0.6\noutput = 2.5\n"
+KEYS = '[[server.keys]]\nkey = "env:GOOD"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (UP + f'[[prices]]\nmodel = "up/*"\n{PRICE}', []),
+        (
+            UP + f'[[prices]]\nmodel = "upp/*"\n{PRICE}',
+            ["prices[1].model: never used: there is no upstream `upp`; did you mean `up`?"],
+        ),
+        (
+            UP + f'[[prices]]\nmodel = "gpt-5"\n{PRICE}',
+            ["prices[1].model: never used: there is no upstream `gpt-5`; write `*/gpt-5` for every upstream"],
+        ),
+        (
+            UP + f'[[prices]]\nmodel = "up/*"\n{PRICE}[[prices]]\nmodel = "up/x"\n{PRICE}',
+            ["prices[2].model: never used: price 1 (`up/*`) matches everything that it matches; put it before"],
+        ),
+        (
+            UP + KEYS + "budget_day = 1.5",
+            ["server.keys[1].budget_day: only responses count whose upstream reports their cost; add `[[prices]]` for the others"],
+        ),
+        (UP + KEYS + f'budget_day = 1\n[[prices]]\nmodel = "*"\n{PRICE}', []),
+        (
+            UP + KEYS + f'budget_month = 1\n[[prices]]\nmodel = "*"\n{PRICE}',
+            ["server.keys[1].budget_month: a restart of the gateway forgets what was spent; set `server.state` to keep it in Redis"],
+        ),
+    ],
+)  # fmt: skip
+def test_prices_and_budgets_that_have_no_effect_are_warned_about(text, expected):
+    assert expected == warnings(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[[prices]]\nmodel = "*"\noutput = 1', "prices[1].input: missing"),
+        (f'[[prices]]\nmodel = "*"\n{PRICE}inputs = 1', "prices[1].inputs: unknown key; did you mean `input`?"),
+        (f'[[prices]]\nmodel = "*"\n{PRICE}cache_write = -1', "prices[1].cache_write: must be at least 0, not -1"),
+        ('[[prices]]\nmodel = "*"\ninput = "$3"\noutput = 1', 'prices[1].input: expected a number, got the text "$3"'),
+        (KEYS + "budget_day = 2_000_000", "server.keys[1].budget_day: must be at most 1000000, not 2000000"),
+    ],
+)  # fmt: skip
+def test_wrong_prices_and_budgets_are_named_with_their_path(text, expected):
+    assert [expected] == mistakes(UP + text)
