@@ -128,7 +128,7 @@ test-pythons: $(DEV)  ## run the tests of core and gateway with every Python fro
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
-	$(LOCK) --extra mcp --extra import --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --extra mcp --extra import --extra otel --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 	$(LOCK) -c requirements/run.txt pyproject.toml requirements/fuzz.in -o requirements/fuzz.txt
 

@@ -148,6 +148,14 @@ class Gateway:
             holder=identity if isinstance(identity, Holder) else None,
             held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
         )
+        if self.runtime.traces is not None:
+            context.outcome.trace = self.runtime.traces.begin(
+                http.headers,
+                method=http.method,
+                route="" if endpoint is None else endpoint.path,
+                request_id=context.id,
+                key="" if context.holder is None else context.holder.name,
+            )
         self._requests.add(context)
         self.runtime.open_requests = len(self._requests)
         self._idle.clear()
@@ -181,6 +189,8 @@ class Gateway:
                 self.inspection.ended(context, record)
             if context.outcome.recording is not None:
                 context.outcome.recording.close(record)
+            if context.outcome.trace is not None:
+                context.outcome.trace.end(record)
 
     def _charge(self, holder: Holder, record: RequestRecord) -> None:
         """Count what a request cost against the budgets of its key."""

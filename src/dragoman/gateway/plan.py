@@ -19,6 +19,7 @@ from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstr
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.prices import PriceTable
 from dragoman.gateway.routing import Hop, Router
+from dragoman.gateway.traces import TRACE_PARENT, trace_context
 from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.grammar import warm
 from dragoman.transport import TLS, Proxy
@@ -118,6 +119,8 @@ def upstream_headers(
     headers = {"content-type": "application/json"}
     spoken = dialect(upstream.dialect)
     headers |= dict(spoken.request_headers)
+    if TRACE_PARENT in client:
+        headers |= trace_context(client)
     if same_dialect:
         betas = spoken.beta_headers if hop.profile.betas else ()
         for name in (*spoken.client_headers, *betas):
@@ -162,7 +165,7 @@ def secrets_of(settings: Settings) -> Secrets:
         found.append(settings.server.seal_key)
     if settings.server.state is not None:
         found.append(settings.server.state)
-    headers = [up.headers for up in settings.upstreams.values()]
+    headers = [settings.traces.headers, *(up.headers for up in settings.upstreams.values())]
     headers += [route.headers for route in settings.routes]
     found += [value for one in headers for value in one.values() if isinstance(value, Secret)]
     found += [up.key for up in settings.upstreams.values() if up.key is not None]

@@ -22,6 +22,7 @@ from dragoman.gateway.plan import Plan
 from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.traces import RequestTrace
 from dragoman.toolcalls.findings import NativeFinding, summarize
 from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
@@ -59,6 +60,7 @@ class Outcome(Struct, eq=False):
     stopped: Fault | None = None  # set when no other attempt may follow
     is_exchange: bool = False  # a model is asked for an answer
     recording: ExchangeRecording | None = None
+    trace: RequestTrace | None = None
     # Of the response.
     answer_losses: Sequence[Loss] = ()
     usage: Usage | None = None

@@ -20,6 +20,7 @@ from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.state.state import State
 from dragoman.gateway.token_counting import Calibration
+from dragoman.gateway.traces import Traces
 from dragoman.gateway.vendor_ids import GivenIds
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import Connector
@@ -98,6 +99,7 @@ class Runtime:
         self.metrics: Metrics = Metrics(self._gauges)
         self.queued: Counter[tuple[str, str]] = Counter()  # requests in queues, by kind and name
         self._places: dict[str, UpstreamPlaces] = {}
+        self.traces: Traces | None = None
         self._health: dict[str, Health] = {}
         self._rests: Mapping[str, float] = {}  # when rests that any gateway knows end
         state.watch_rests(self._learn_rests)
@@ -219,6 +221,8 @@ class Runtime:
         self.metrics.stop()
         self.heavy.close()
         await self.recorder.stop()
+        if self.traces is not None:
+            await self.traces.close()
         await self.connector.close()
         if self.store is not None:
             await self.store.close()

@@ -31,6 +31,7 @@ from dragoman.gateway.responses.redis_tables import RedisTables
 from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.state.state import State, open_state
+from dragoman.gateway.traces import open_traces
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
@@ -97,6 +98,7 @@ class Running:
             stack.push_async_callback(runtime.close)
             if self._shared is not None:
                 runtime.metrics.share(self._shared)
+            runtime.traces = open_traces(settings.traces, self._logger)
             await runtime.recorder.configure(settings.record, self._secrets)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
@@ -139,7 +141,7 @@ class Running:
     def reload(self, settings: Settings) -> None:
         """Use other settings for the requests that come from now on.
 
-        Address, number of processes, store and state stay as they are until a restart.
+        Address, number of processes, store, state and traces stay as they are until a restart.
 
         Raises:
             ConfigError: the settings cannot be used; the old ones stay.

@@ -34,6 +34,7 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.traces import AttemptTrace, RequestTrace
 from dragoman.gateway.upstream_places import take_place
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
@@ -146,6 +147,7 @@ class UpstreamCall:
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
         self._attempts = 0  # made at this upstream
         self._restored = Restored()  # what was put back into the history
+        self._trace: AttemptTrace | None = None  # of the current attempt
         self._given: list[str] = []  # ids of the upstream's state that the client was given
 
     async def run(self) -> web.StreamResponse | Failure:
@@ -196,15 +198,21 @@ class UpstreamCall:
         """Make one attempt, and record whether the upstream is well."""
         health = self._runtime.health(self._hop)
         health.started(asyncio.get_running_loop().time())
+        if self._outcome.trace is not None:
+            self._trace = self._begin_trace(self._outcome.trace)
         try:
             answer = await self._attempt()
         except BaseException:
             health.abandoned()  # its client left
             self._note_unfinished()
+            if self._trace is not None:
+                self._trace.leave()
             raise
         finally:
             self._stream.end_attempt()
         failed = answer if isinstance(answer, Fault) else self._outcome.ended
+        if self._trace is not None:
+            self._trace.end(failed, None if failed is answer else self._outcome.usage)
         if isinstance(failed, Fault):
             self._runtime.metrics.count("upstream_errors", self._hop.upstream_name, failed.kind)
         if answer is EMPTY_RESPONSE or not isinstance(failed, Fault):
@@ -222,6 +230,11 @@ class UpstreamCall:
         else:
             health.abandoned()  # the request was wrong: that shows nothing about the upstream
         return answer
+
+    def _begin_trace(self, trace: RequestTrace) -> AttemptTrace:
+        url = self._context.plan.url(self._hop.upstream_name)
+        stream = self._accepted.request.stream
+        return trace.attempt(self._hop, url.host or "", url.port or 0, stream=stream)
 
     def _debug(self, event: str, **facts: Fact) -> None:
         hop = self._hop
@@ -364,6 +377,8 @@ class UpstreamCall:
             self._context.http.headers,
             same_dialect=not self._translates,
         )
+        if self._trace is not None:
+            headers |= self._trace.headers()
         url = plan.url(hop.upstream_name)
         if self._recording is not None:
             self._recording.asked(
@@ -509,12 +524,16 @@ class UpstreamCall:
 
     def _watchers(self) -> Sequence[Watcher]:
         """Return the stages that remember what a client does not send back unchanged."""
-        return self._runtime.memory.watchers(
-            self._accepted.request,
-            self._context.owner,
-            self._hop.profile,
-            arguments=self._translates,
-            on_reasoning=self._outcome.note_remembered,
+        traced = () if self._trace is None else (self._trace.watch,)
+        return (
+            *traced,
+            *self._runtime.memory.watchers(
+                self._accepted.request,
+                self._context.owner,
+                self._hop.profile,
+                arguments=self._translates,
+                on_reasoning=self._outcome.note_remembered,
+            ),
         )
 
     # --- a stream ------------------------------------------------------------------------------------

@@ -257,9 +257,14 @@ def _origin(text: str) -> str | Problem:
     return bare
 
 
+def _collector(text: str) -> str | Problem:
+    return text if text in ("", "env") else _address(text)
+
+
 _CHECKS_OF_TEXT: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
     "address": _address,
     "built_in": _built_in,
+    "collector": _collector,
     "dialect": _dialect,
     "format": _format,
     "glob": _glob,

@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 8484
 
 # The meaning of a text; `config.checks` has a check for each.
 TextKind: TypeAlias = Literal[
-    "address", "built_in", "dialect", "expression", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
+    "address", "built_in", "collector", "dialect", "expression", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
     "own_format", "own_profile", "place", "profile", "target",
 ]  # fmt: skip
 
@@ -29,6 +29,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Wait: TypeAlias = Annotated[float, Meta(gt=0)]  # seconds
 Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000)]
 Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
+Collector: TypeAlias = Annotated[str, Meta(extra={"kind": "collector"})]  # of traces
 DialectText: TypeAlias = Annotated[str, Meta(extra={"kind": "dialect"})]  # a name in the registry
 Expression: TypeAlias = Annotated[str, Meta(extra={"kind": "expression"})]  # a regular expression
 File: TypeAlias = Annotated[str, Meta(extra={"kind": "file"})]  # that must exist
@@ -333,6 +334,16 @@ class Log(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class TraceSettings(Section, frozen=True):
+    """Traces for OpenTelemetry: see docs/operations.md."""
+
+    # `http://HOST:4318`, where OTLP is taken over HTTP, or `env`: OTEL_EXPORTER_OTLP_ENDPOINT; empty: no traces.
+    endpoint: Collector = ""
+    headers: dict[HeaderName, Secret | str] = {}  # sent to the collector
+    # Share of the traces that begin here; a client's trace is kept if the client keeps it.
+    sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
+
+
 class Settings(Section, frozen=True):
     """The whole file."""
 
@@ -350,4 +361,5 @@ class Settings(Section, frozen=True):
     store: Store = Store()
     guards: Guards = Guards()
     record: Record = Record()
+    traces: TraceSettings = TraceSettings()
     log: Log = Log()
