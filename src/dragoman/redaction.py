@@ -3,7 +3,8 @@
 import functools
 import json
 import re
-from collections.abc import Sequence
+import string
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 Secrets: TypeAlias = tuple[str, ...]
@@ -15,8 +16,7 @@ MAX_CHARS: Final = 8 * 1024  # of a text that is shown to anybody
 _SHORT: Final = 8
 
 # Text that looks like a credential, of any vendor or user.  The text in a named group is kept.
-_PATTERNS: Final = re.compile(
-    r"""
+_CREDENTIAL_TEXT: Final = r"""
       # keys by the letters that vendors put before them
       \b(?:sk[-_]|gsk_|xai-|pplx-|nvapi-|fw_|tgp_|r8_|hf_|gh[opsu]_|github_pat_|glpat-|xox[abprs]-)
         [A-Za-z0-9_*.\-]{8,}
@@ -32,18 +32,24 @@ _PATTERNS: Final = re.compile(
         ["']?(?:\s+provided)?\s*[:=]\s*["']?
       )
       (?!(?:bearer|basic)\s|\[redacted\])[^\s"',;&<>{}()]{6,}
-      # a password in an address
-    | (?P<before>://)[^\s/@:]+:[^\s/@]+(?P<after>@)
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+"""
+# A password in an address.
+_ADDRESS_TEXT: Final = r"(?P<before>://)[^\s/@:]+:[^\s/@]+(?P<after>@)"
+_HOW: Final = re.IGNORECASE | re.VERBOSE
+_CREDENTIAL: Final = re.compile(_CREDENTIAL_TEXT, _HOW)
+_ADDRESS: Final = re.compile(_ADDRESS_TEXT)
+_PATTERNS: Final = re.compile(f"{_CREDENTIAL_TEXT} | {_ADDRESS_TEXT}", _HOW)
 # A byte of a secret, or an escape of JSON, which stays: overwriting a half of one would end its string.
-_SECRET_BYTE: Final = re.compile(r"\\.?|.", re.DOTALL)
-# How a match of `_PATTERNS` may begin, in lower case.  Ten times as fast as the expression itself.
-_BEGINNINGS: Final = re.compile(
-    "sk[-_]|gsk_|xai-|pplx-|nvapi-|fw_|tgp_|r8_|hf_|gh[opsu]_|github_pat_|glpat-|xox|aiza|akia|eyj|bearer|basic"
-    "|x-api|api|access|auth|client|password|secret|://"
+_SECRET_BYTE: Final = re.compile(r"\\u[0-9a-fA-F]{4}|\\.?|.", re.DOTALL)
+# Each match of `_CREDENTIAL` holds one of these, in lower case and with `-` for `_`.
+_HINTS: Final = (
+    b"sk-", b"xai-", b"pplx-", b"fw-", b"tgp-", b"r8-", b"hf-", b"gho-", b"ghp-", b"ghs-", b"ghu-", b"pat-", b"xox",
+    b"aiza", b"akia", b"eyj", b"bearer", b"basic", b"api", b"access", b"auth", b"password", b"secret",
+)  # fmt: skip
+_FOLDED: Final = bytes.maketrans(
+    string.ascii_uppercase.encode() + b"_", string.ascii_lowercase.encode() + b"-"
 )
+_MOST_SEEN_BYTES: Final = 4 * 1024 * 1024  # of parts that a blotter remembers
 _KEPT_BEFORE: Final = ("scheme", "name", "before")
 
 
@@ -88,34 +94,71 @@ class Blotter:
     """Overwrites secrets in bytes of any length, so that every other byte keeps its place.
 
     `patterns` are expressions of more secrets, beside what looks like a credential anyway.
+
+    Most bytes of a conversation repeat: a request repeats the history, and the events of a stream differ in a word.
+    So data is cut at opening braces, where no credential continues, and a part that was found clean is not searched
+    again.  This makes it about ten times as fast as searching everything.
     """
 
     def __init__(self, secrets: Secrets, patterns: Sequence[str] = ()) -> None:
         escaped = (json.dumps(one, ensure_ascii=way)[1:-1] for one in secrets for way in _BOTH)
-        self._known = _known(tuple(sorted({*secrets, *escaped})))
+        forms = {one.encode("utf-8", "surrogateescape") for one in (*secrets, *escaped) if one}
+        # A secret with a brace goes on in the next part.
+        self._within = _known(_as_text(one for one in forms if b"{" not in one))
+        self._across = _known(_as_text(one for one in forms if b"{" in one))
+        self._needles = tuple(one for one in forms if b"{" not in one)
         self._patterns = [re.compile(one) for one in patterns]
+        self._clean: set[bytes] = set()  # parts without a secret
+        self._seen_bytes = 0
+        self._blotted: dict[bytes, bytes] = {}  # parts with one, and what is written for them
 
     def blot(self, data: bytes) -> bytes:
         """Return the bytes with an asterisk for each byte of a secret; escapes of JSON are kept."""
-        text = data.decode("latin-1")
-        blotted = text if self._known is None else self._known.sub(_blotted, text)
-        blotted = _blot_credentials(blotted)
+        parts = data.split(b"{")
+        if not self._clean.issuperset(parts):
+            data = self._blot_parts(parts)
+        if self._across is not None:
+            data = _substituted(self._across, data)
+        if b"://" in data:
+            data = _substituted(_ADDRESS, data)
         for pattern in self._patterns:
-            blotted = pattern.sub(_blotted, blotted)
-        return data if blotted is text else blotted.encode("latin-1")
+            data = _substituted(pattern, data)
+        return data
+
+    def _blot_parts(self, parts: list[bytes]) -> bytes:
+        """Return the parts as one again, each without its secrets, and remember what was found in them."""
+        if self._seen_bytes > _MOST_SEEN_BYTES:
+            self._clean, self._blotted, self._seen_bytes = set(), {}, 0
+        new = set(parts) - self._clean - self._blotted.keys()
+        together = b"{".join(new)
+        self._seen_bytes += len(together)
+        folded = together.translate(_FOLDED)
+        if any(one in together for one in self._needles) or any(one in folded for one in _HINTS):
+            for part in new:
+                text = part.decode("latin-1")
+                blotted = text if self._within is None else self._within.sub(_blotted, text)
+                blotted = _CREDENTIAL.sub(_blotted, blotted)
+                if blotted != text:
+                    self._blotted[part] = blotted.encode("latin-1")
+            new -= self._blotted.keys()
+        self._clean |= new
+        return b"{".join([self._blotted.get(one, one) for one in parts])
 
 
-def _blot_credentials(text: str) -> str:
-    """Overwrite what looks like a credential; the full expression is tried only where one may begin."""
-    parts: list[str] = []
-    end = 0
-    for candidate in _BEGINNINGS.finditer(text.lower()):
-        start = candidate.start()
-        match = _PATTERNS.match(text, start) if start >= end else None
-        if match is not None:
-            parts += (text[end:start], _blotted(match))
-            end = match.end()
-    return "".join((*parts, text[end:])) if parts else text
+@functools.lru_cache(maxsize=16)
+def blotter(secrets: Secrets, patterns: tuple[str, ...]) -> Blotter:
+    """Return the blotter of these secrets, which knows what it has seen of earlier exchanges."""
+    return Blotter(secrets, patterns)
+
+
+def _as_text(secrets: Iterable[bytes]) -> Secrets:
+    return tuple(sorted(one.decode("latin-1") for one in secrets))
+
+
+def _substituted(pattern: re.Pattern[str], data: bytes) -> bytes:
+    text = data.decode("latin-1")
+    blotted = pattern.sub(_blotted, text)
+    return data if blotted == text else blotted.encode("latin-1")
 
 
 def _blotted(match: re.Match[str]) -> str:
@@ -127,6 +170,8 @@ def _blotted(match: re.Match[str]) -> str:
 
 
 def _asterisk(match: re.Match[str]) -> str:
+    if match[0].startswith("\\u"):
+        return "\\u002a" if len(match[0]) > 2 else match[0]
     return match[0] if match[0][0] == "\\" else "*"
 
 

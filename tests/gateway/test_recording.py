@@ -22,6 +22,17 @@ def test_only_problems_are_kept_where_only_they_are_wanted(tmp_path: Path) -> No
     assert all(one.outcome is not None for one in kept)
 
 
+def test_a_long_exchange_that_may_be_a_problem_is_held_up_to_the_limit(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path, when="problems", max_file_bytes=8192) as found:
+        model = "chat/plain+text:64+bad-json-args"
+        post(found, "anthropic", question("anthropic", model, tools=[WEATHER], stream=True))
+        model = "chat/plain+text:64"
+        post(found, "anthropic", question("anthropic", model, stream=True))
+    (one,) = recorded(tmp_path)
+    assert one.outcome is not None
+    assert one.outcome.dropped > 64 * 1024
+
+
 def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:
     with recording_gateway(tmp_path, when="asked") as found:
         post(found, "chat")

@@ -1,12 +1,13 @@
 """Secrets that are known, and text that looks like one, are never revealed."""
 
+import json
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.redaction import MAX_CHARS, REDACTED, redact
+from dragoman.redaction import MAX_CHARS, REDACTED, Blotter, redact
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,62 @@ def test_beginnings_of_tokens_are_taken_out_at_once() -> None:
 
     assert "eyJ" not in redact("-eyJ" * 1_000_000)
     assert time.process_time() - began < 10
+
+
+# --- bytes of any length ----------------------------------------------------------------------------------
+
+KNOWN = ("known-secret-of-many-letters", 'with "quotes" and {braces}', "schlüssel-mit-umlaut")
+CREDENTIALS = (
+    "sk-0123456789", "sk_0123456789", "gsk_0123456789", "xai-0123456789", "pplx-0123456789", "nvapi-0123456789",
+    "fw_0123456789", "tgp_0123456789", "r8_0123456789", "hf_0123456789", "gho_0123456789", "ghp_0123456789",
+    "ghs_0123456789", "GHU_0123456789", "github_pat_0123456789", "glpat-0123456789", "xoxb-0123456789",
+    "AIzaSyA0123456789abcdefgh", "AKIA0123456789AB", "eyJhbGciOiJI", "Bearer abc.def-123", "basic 0123456789",
+    'x-api-key": "0123456789', "api key: 0123456789", "access_token=0123456789", "auth-token:0123456789",
+    "Authorization: 0123456789", "client_secret=0123456789", "password = 0123456789", "secret:0123456789",
+    "https://user:pass{w}0rd@host",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS)
+def test_every_kind_of_credential_is_overwritten_in_bytes(credential: str) -> None:
+    data = f'{{"a":{{"text":"{credential}"}},"b":[{{}}]}}'.encode()
+    blotter = Blotter(())
+    blotted = blotter.blot(data)
+    assert len(data) == len(blotted)
+    assert b"***" in blotted
+    assert blotted == blotter.blot(data)  # from memory
+
+
+@pytest.mark.parametrize("secret", KNOWN)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_known_secret_is_overwritten_however_json_escapes_it(
+    secret: str, ascii_only: bool
+) -> None:
+    text = json.dumps([{"text": f"it is {secret}."}], ensure_ascii=ascii_only)
+    blotted = Blotter(KNOWN).blot(text.encode())
+    assert len(text.encode()) == len(blotted)
+    words = json.loads(blotted)[0]["text"]
+    assert words.startswith("it is *")
+    assert secret not in words
+
+
+@given(
+    st.lists(
+        st.sampled_from((*CREDENTIALS, *KNOWN, "{", "}", " ", '","', "plain", "api")), max_size=12
+    )
+)
+def test_what_was_seen_before_changes_nothing(parts: list[str]) -> None:
+    used = Blotter(KNOWN)
+    for part in (*CREDENTIALS, *parts):
+        used.blot(f"{{{part}{{".encode())
+    data = "".join(parts).encode()
+    assert Blotter(KNOWN).blot(data) == used.blot(data)
+
+
+def test_a_secret_is_found_again_after_the_memory_was_full() -> None:
+    blotter = Blotter(KNOWN)
+    data = b'{"text":"sk-0123456789"}{"text":"plain"}'
+    first = blotter.blot(data)
+    for at in range(6):
+        blotter.blot(b"%d" % at * 1024 * 1024)
+    assert first == blotter.blot(data)

@@ -1,7 +1,9 @@
 """Records exchanges: hands what happens to the process that writes it, `dragoman.recorder.writer`.
 
-The gateway only copies bytes into a pipe.  A request never waits for its recording: if the writer falls behind by
-more than `_MOST_WAITING` bytes, the exchanges under way are recorded no further.
+The gateway only copies bytes into a pipe, once for all that happens in a turn of the event loop.  Where only problems
+are recorded, it keeps references to the bytes of an exchange until its end, and copies them only if there was one.
+A request never waits for its recording: if the writer falls behind by more than `_MOST_WAITING` bytes, or exchanges
+hold more than `_MOST_HELD`, the exchanges under way are recorded no further.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Final, cast
 
 import msgspec
@@ -26,9 +29,14 @@ from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault
 
+if sys.platform == "linux":
+    import fcntl
+
 # A client asks with this header for a recording of its exchange; its value is anything but `0`.
 HEADER: Final = "x-dragoman-record"
 _MOST_WAITING: Final = 64 * 1024 * 1024
+_MOST_HELD: Final = 256 * 1024 * 1024
+_PIPE_BYTES: Final = 1024 * 1024  # that the system holds: the most that Linux allows without rights
 _STOP_SECONDS: Final = 30.0
 _JSON: Final = msgspec.json.Encoder()
 
@@ -46,7 +54,9 @@ class Recorder:
         self._reports: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._behind = False  # the writer is too slow, and this was logged
+        self._batch: list[frames.Frame] = []  # for the next write
+        self._behind = False  # the writer is too slow
+        self.held_bytes = 0  # of exchanges that may turn out to be problems
 
     def reconfigure(self, settings: Record, secrets: Secrets) -> None:
         """Do what `configure` does, soon.  Any thread may ask for it."""
@@ -99,21 +109,12 @@ class Recorder:
         asked = may_ask and http.headers.get(HEADER, "0") != "0"
         if settings.when == "asked" and not asked:
             return None
-        recording = ExchangeRecording(self, next(self._numbers))
-        self.send(
-            frames.Begin(
-                exchange=recording.number,
-                keep=asked or settings.when == "always",
-                id=request_id,
-                time=arrived,
-                dialect=dialect,
-                method=http.method,
-                path=http.path_qs,
-                headers=dict(http.headers),
-                at=recording.now(),
-                body=body,
-                owner=owner,
-            )
+        keep = asked or settings.when == "always"
+        recording = ExchangeRecording(
+            self, next(self._numbers), most=settings.max_file_bytes, keep=keep
+        )
+        recording.begin(
+            http, request_id=request_id, dialect=dialect, arrived=arrived, owner=owner, body=body
         )
         return recording
 
@@ -123,24 +124,39 @@ class Recorder:
             return True
         return any(glob.matches(code) for code in record.warnings for glob in self._problems)
 
+    def has_room(self) -> bool:
+        """Return whether more can be recorded; log it when the writer begins to be too slow."""
+        if self.held_bytes > _MOST_HELD:
+            return False
+        if self._behind and self._pipe is not None:
+            self._behind = self._pipe.get_write_buffer_size() > _MOST_WAITING
+        return not self._behind
+
     def send(self, frame: frames.Frame) -> None:
-        """Hand a frame to the writer, unless it is too slow or gone.  Any thread may do so."""
-        pipe = self._pipe
-        if pipe is None:
+        """Hand a frame to the writer, unless it is gone.  Any thread may do so."""
+        if self._pipe is None:
             return
         if threading.get_ident() != self._thread:  # of heavy work
             self._loop.call_soon_threadsafe(self.send, frame)
             return
-        if pipe.get_write_buffer_size() > _MOST_WAITING:
-            if not self._behind:
-                self._behind = True
-                reason = "the disk or the processor is too slow"
-                self._logger.notice("recordings incomplete", level="warning", reason=reason)
+        if not self._batch:
+            self._loop.call_soon(self._flush)
+        self._batch.append(frame)
+
+    def _flush(self) -> None:
+        batch, self._batch = self._batch, []
+        pipe = self._pipe
+        if pipe is None or not batch:
             return
-        pipe.write(frames.encode_frame(frame))
+        pipe.write(frames.encode_batch(batch))
+        if not self._behind and pipe.get_write_buffer_size() > _MOST_WAITING:
+            self._behind = True
+            reason = "the disk or the processor is too slow"
+            self._logger.notice("recordings incomplete", level="warning", reason=reason)
 
     async def stop(self) -> None:
         """Let the writer finish what it was given."""
+        self._flush()
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
         if process is None:
@@ -161,6 +177,9 @@ class Recorder:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        if sys.platform == "linux" and process.stdin is not None:
+            with suppress(OSError):  # the user has too many pipes
+                fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         loop = self._loop
         self._pipe, _ = await loop.connect_write_pipe(
             lambda: _Pipe(self._lost), cast("IO[bytes]", process.stdin)
@@ -196,82 +215,139 @@ class _Pipe(asyncio.BaseProtocol):
 class ExchangeRecording:
     """What is recorded of one exchange, as it happens."""
 
-    __slots__ = ("_recorder", "_started", "number")
+    __slots__ = ("_dropped", "_held", "_most", "_recorder", "_size", "_started", "number")
 
-    def __init__(self, recorder: Recorder, number: int) -> None:
+    def __init__(self, recorder: Recorder, number: int, *, most: int, keep: bool) -> None:
         self._recorder = recorder
         self._started = time.perf_counter()
+        self._most = most
+        # Until it is known whether the exchange is kept; events are encoded only then.
+        self._held: list[frames.Frame | tuple[Event, ...]] | None = None if keep else []
+        self._size = 0  # bytes that are held
+        self._dropped = 0  # bytes that are not recorded
         self.number: int = number
 
-    def now(self) -> float:
-        """Return milliseconds since the request was read."""
-        return round((time.perf_counter() - self._started) * 1000, 3)
+    def begin(  # noqa: PLR0913 -- the facts of a request
+        self,
+        http: web.BaseRequest,
+        *,
+        request_id: str,
+        dialect: str,
+        arrived: float,
+        owner: str,
+        body: bytes,
+    ) -> None:
+        """Record the client's request."""
+        frame = frames.Begin(
+            exchange=self.number,
+            id=request_id,
+            time=arrived,
+            dialect=dialect,
+            method=http.method,
+            path=http.path_qs,
+            headers=dict(http.headers),
+            at=self._now(),
+            body=body,
+            owner=owner,
+        )
+        self._add(frame, len(body))
 
     def asked(
         self, *, upstream: str, model: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> None:
         """Record that an upstream is asked."""
-        self._recorder.send(
-            frames.Ask(
-                exchange=self.number,
-                at=self.now(),
-                upstream=upstream,
-                model=model,
-                url=url,
-                headers=dict(headers),
-                body=body,
-            )
+        frame = frames.Ask(
+            exchange=self.number,
+            at=self._now(),
+            upstream=upstream,
+            model=model,
+            url=url,
+            headers=dict(headers),
+            body=body,
         )
+        self._add(frame, len(body))
 
     def answered(
         self, status: int, headers: Mapping[str, str], translation: Translation | None
     ) -> None:
         """Record that an upstream began to answer."""
-        self._recorder.send(
-            frames.Answered(
-                exchange=self.number,
-                at=self.now(),
-                status=status,
-                headers=dict(headers),
-                translation=translation,
-            )
+        frame = frames.Answered(
+            exchange=self.number,
+            at=self._now(),
+            status=status,
+            headers=dict(headers),
+            translation=translation,
         )
+        self._add(frame, 1)
 
     def read(self, data: bytes) -> None:
         """Record bytes of the upstream; none at the end of its answer."""
-        self._recorder.send(frames.Came(self.number, self.now(), data))
+        self._add(frames.Came(self.number, self._now(), data), len(data))
 
     def failed(self, fault: Fault) -> None:
         """Record that the gateway ended the upstream's answer."""
-        self._recorder.send(frames.Ended(self.number, self.now(), fault))
+        self._add(frames.Ended(self.number, self._now(), fault), 1)
 
     def wrote(self, data: bytes) -> None:
         """Record bytes for the client."""
-        self._recorder.send(frames.Sent(self.number, self.now(), data))
+        self._add(frames.Sent(self.number, self._now(), data), len(data))
 
     def watch(self, _exchange: Exchange) -> "_EventTap":
         """Return the stage that records the events of an answer."""
-        return _EventTap(self._recorder, self.number)
+        return _EventTap(self)
+
+    def meant(self, events: Sequence[Event]) -> None:
+        """Record events.  Any thread may do so."""
+        if self._dropped:
+            return
+        if self._held is not None:
+            self._held.append(tuple(events))
+        else:
+            self._recorder.send(frames.Meant(self.number, frames.encode_meaning(events)))
 
     def close(self, record: RequestRecord) -> None:
-        """Record how the exchange ended."""
-        self._recorder.send(
-            frames.Close(
-                exchange=self.number,
-                at=self.now(),
-                status=record.status,
-                keep=self._recorder.is_problem(record),
-                record=_JSON.encode(record),
-            )
+        """Record how the exchange ended, and forget it if only problems are kept and it had none."""
+        recorder, held = self._recorder, self._held
+        if held is not None:
+            recorder.held_bytes -= self._size
+            self._held = None
+            if not recorder.is_problem(record):
+                return
+            for one in held:
+                if isinstance(one, tuple):
+                    self.meant(one)
+                else:
+                    recorder.send(one)
+        end = frames.Close(
+            exchange=self.number,
+            at=self._now(),
+            status=record.status,
+            record=_JSON.encode(record),
+            dropped=self._dropped,
         )
+        recorder.send(end)
+
+    def _now(self) -> float:
+        """Return milliseconds since the request was read."""
+        return (time.perf_counter() - self._started) * 1000
+
+    def _add(self, frame: frames.Frame, size: int) -> None:
+        """Record a frame; nothing after one that there was no room for, because a gap would mislead."""
+        if self._dropped or self._size > self._most or not self._recorder.has_room():
+            self._dropped += size
+        elif self._held is None:
+            self._recorder.send(frame)
+        else:
+            self._held.append(frame)
+            self._size += size
+            self._recorder.held_bytes += size
 
 
 class _EventTap:
     """A stage that changes nothing."""
 
-    def __init__(self, recorder: Recorder, number: int) -> None:
-        self._recorder = recorder
-        self._number = number
+    def __init__(self, recording: ExchangeRecording) -> None:
+        self._recording = recording
 
     @property
     def pending(self) -> bool:
@@ -280,5 +356,5 @@ class _EventTap:
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Record events."""
         if events:
-            self._recorder.send(frames.Meant(self._number, frames.encode_meaning(events)))
+            self._recording.meant(events)
         return events if isinstance(events, list) else list(events)

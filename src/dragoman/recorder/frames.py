@@ -1,4 +1,4 @@
-"""What the gateway sends to the process that writes recordings: frames, each a length and MessagePack.
+"""What the gateway sends to the process that writes recordings: batches of frames, each a length and MessagePack.
 
 A frame names its exchange by a number.  The gateway sends bytes as they are; the writer removes secrets, so that
 this costs the gateway no time.
@@ -32,10 +32,9 @@ class Policy(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
 
 
 class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
-    """A request has been read."""
+    """A request has been read, and its exchange is recorded."""
 
     exchange: int
-    keep: bool  # False: written only if the end says so
     id: str
     time: float
     dialect: str
@@ -67,7 +66,7 @@ class Answered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
     translation: Translation | None
 
 
-class Came(Struct, frozen=True, array_like=True, tag=4):
+class Came(Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Bytes of the upstream, and what they mean."""
 
     exchange: int
@@ -75,8 +74,8 @@ class Came(Struct, frozen=True, array_like=True, tag=4):
     data: bytes
 
 
-class Meant(Struct, frozen=True, array_like=True, tag=5):
-    """Events, as JSON: one array, in which a run of text is one event."""
+class Meant(Struct, frozen=True, array_like=True, gc=False, tag=5):
+    """Events, as JSON: one array, as a recording has it."""
 
     exchange: int
     events: bytes
@@ -90,7 +89,7 @@ class Ended(Struct, frozen=True, array_like=True, tag=6):
     fault: Fault
 
 
-class Sent(Struct, frozen=True, array_like=True, tag=7):
+class Sent(Struct, frozen=True, array_like=True, gc=False, tag=7):
     """Bytes for the client."""
 
     exchange: int
@@ -104,41 +103,45 @@ class Close(Struct, frozen=True, kw_only=True, array_like=True, tag=8):
     exchange: int
     at: float
     status: int
-    keep: bool  # it had a problem
     record: bytes  # JSON
+    dropped: int = 0  # bytes that the gateway did not send
 
 
 Frame: TypeAlias = Policy | Begin | Ask | Answered | Came | Meant | Ended | Sent | Close
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Frame)
+_DECODER: Final = msgspec.msgpack.Decoder(list[Frame])
 _EVENTS: Final = msgspec.json.Encoder()
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """Return a frame behind its length."""
-    data = _ENCODER.encode(frame)
-    return len(data).to_bytes(_LENGTH_BYTES, "big") + data
+def encode_batch(batch: Sequence[Frame]) -> bytearray:
+    """Return frames behind the length of all."""
+    data = bytearray(_LENGTH_BYTES)
+    _ENCODER.encode_into(batch, data, _LENGTH_BYTES)
+    data[:_LENGTH_BYTES] = (len(data) - _LENGTH_BYTES).to_bytes(_LENGTH_BYTES, "big")
+    return data
 
 
 def encode_meaning(events: Sequence[Event]) -> bytes:
-    """Return events as the JSON array of a `Meant`."""
+    """Return events as the JSON array of a `Meant`, a run of text as its deltas."""
     return b"[%b]" % b",".join(
-        b'{"event":"text_run","index":%d,"texts":["%b"]}' % (one.index, b'","'.join(one.bodies))
-        if type(one) is TextRun
-        else _EVENTS.encode(one)
-        for one in events
+        _encode_run(one) if type(one) is TextRun else _EVENTS.encode(one) for one in events
     )
 
 
+def _encode_run(run: TextRun) -> bytes:
+    begin = b'{"event":"text","index":%d,"text":"' % run.index
+    return b'%b%b"}' % (begin, (b'"},' + begin).join(run.bodies))
+
+
 class FrameBuffer:
-    """Bytes of the pipe, from which whole frames are taken."""
+    """Bytes of the pipe, from which whole batches are taken."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Take bytes and yield the frames that are complete."""
+    def feed(self, data: bytes) -> Iterator[list[Frame]]:
+        """Take bytes and yield the batches that are complete."""
         held = self._held
         held += data
         start = 0
@@ -147,6 +150,8 @@ class FrameBuffer:
             end = body + int.from_bytes(held[start:body], "big")
             if end > len(held):
                 break
-            yield _DECODER.decode(bytes(held[body:end]))
+            with memoryview(held) as view, view[body:end] as batch:
+                frames = _DECODER.decode(batch)
+            yield frames
             start = end
         del held[:start]

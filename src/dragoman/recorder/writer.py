@@ -25,10 +25,11 @@ from msgspec import Raw
 from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
 from dragoman.recorder.stalls import stalls
-from dragoman.redaction import Blotter
-from dragoman.turn.events import TextDelta
+from dragoman.redaction import blotter
 
 _READ_BYTES: Final = 1024 * 1024
+_DIGITS: Final = 3  # of milliseconds
+_NICE: Final = 10
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
@@ -44,13 +45,6 @@ _UNMASKABLE: Final = (
     DragomanError, msgspec.MsgspecError, ValueError, LookupError, TypeError, StopIteration,
 )  # fmt: skip
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
-_EVENTS: Final = msgspec.json.Decoder(list[Raw])
-_TEXT_RUN: Final = b'{"event":"text_run"'
-
-
-class _Texts(msgspec.Struct):
-    index: int
-    texts: list[str]
 
 
 def file_name(began: float, request_id: str) -> str:
@@ -81,7 +75,7 @@ class Folder:
         """Create the file of an exchange; return its name and descriptor."""
         name = file_name(began, request_id)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        return name, os.open(self._path / name, flags, 0o600)
+        return name, os.open(f"{self._policy.folder}{os.sep}{name}", flags, 0o600)
 
     def finish(self, name: str, size: int) -> None:
         """Count a file that is complete."""
@@ -104,22 +98,22 @@ class Folder:
 
 
 class ExchangeFile:
-    """The recording of one exchange: a file from the beginning, or lines that wait for the end."""
+    """The recording of one exchange: a file from the beginning, or, masked, at the end."""
 
     def __init__(self, folder: Folder, policy: frames.Policy, began: frames.Begin) -> None:
         self._folder = folder
-        self._began = began
+        self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
         secrets = (*policy.secrets, *credentials_of(began.headers))
-        self._blot = Blotter(secrets, policy.patterns).blot
-        self._waiting: list[bytes] = []  # lines, while there is no file
+        self._blot = blotter(secrets, policy.patterns).blot
+        self._waiting: list[bytes] = []  # lines that are not written yet
         self._size = 0
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
         self._name, self._file = "", -1
         self._masks = policy.masks  # only a complete exchange can be masked: lines wait for the end
-        if began.keep and not self._masks:
+        if not self._masks:
             self._name, self._file = folder.open(began.time, began.id)
         self._line(
             lines.Opening(
@@ -134,7 +128,7 @@ class ExchangeFile:
                 owner=began.owner,
             )
         )
-        self._line(lines.Received(at=began.at, body=self._payload(began.body)))
+        self._line(lines.Received(at=round(began.at, _DIGITS), body=self._payload(began.body)))
 
     def take(self, frame: frames.Frame) -> None:
         """Write what happened."""
@@ -142,15 +136,16 @@ class ExchangeFile:
             case frames.Came():
                 self._read(frame)
             case frames.Meant():
-                self._line(lines.Events(events=_one_by_one(self._blot(frame.events))))
+                self._append(b'{"line":"events","events":%b}\n' % self._blot(frame.events))
             case frames.Sent():
-                self._line(lines.Written(at=frame.at, data=self._payload(frame.data)))
+                at = round(frame.at, _DIGITS)
+                self._line(lines.Written(at=at, data=self._payload(frame.data)))
             case frames.Ask():
                 self._tail = b""
                 self._times = []
                 self._line(
                     lines.Attempt(
-                        at=frame.at,
+                        at=round(frame.at, _DIGITS),
                         upstream=frame.upstream,
                         model=frame.model,
                         url=self._text(_QUERY_VALUE.sub("***", frame.url)),
@@ -161,7 +156,7 @@ class ExchangeFile:
             case frames.Answered():
                 self._line(
                     lines.Reply(
-                        at=frame.at,
+                        at=round(frame.at, _DIGITS),
                         status=frame.status,
                         headers=self._headers(frame.headers),
                         translation=frame.translation,
@@ -172,51 +167,55 @@ class ExchangeFile:
                     frame.fault, message=self._text(frame.fault.message)
                 )
                 self._rest(frame.at)
-                self._line(lines.Failed(at=frame.at, fault=fault))
+                self._line(lines.Failed(at=round(frame.at, _DIGITS), fault=fault))
+            case frames.Close():
+                self._end(frame)
 
-    def close(self, frame: frames.Close) -> None:
-        """Write the end, and keep the file or forget it."""
-        if not frame.keep and not self._began.keep:
-            return
-        self._rest(frame.at)
-        end = lines.Outcome(
-            at=frame.at,
-            status=frame.status,
-            record=Raw(self._blot(frame.record)),
-            dropped=self._dropped,
-            stalls=stalls(self._times),
-        )
-        self._most = sys.maxsize
-        self._line(end)
-        if self._file < 0:
-            self._write_waiting()
-        self._close_file()
+    def flush(self) -> None:
+        """Write the lines that wait, unless they wait for the end."""
+        if self._file >= 0 and self._waiting:
+            data, self._waiting = b"".join(self._waiting), []
+            _write_all(self._file, data)
 
-    def abandon(self) -> None:
-        """Write what there is, if it is to be kept, and close the file."""
-        if self._masks and self._began.keep:
-            self._write_waiting()
-        self._close_file()
-
-    def _write_waiting(self) -> None:
-        data = b"".join(self._waiting)
+    def finish(self) -> None:
+        """Write what there is, and close the file."""
         if self._masks:
-            from dragoman.recorder.mask import masked_bytes  # noqa: PLC0415 -- few gateways need it
+            self._write_masked()
+        self.flush()
+        self.close_file()
 
-            try:
-                data = masked_bytes(data)
-            except _UNMASKABLE as error:  # never write it as it is
-                _report(f"{self._began.id}: cannot be masked: {type(error).__name__}")
-                return
-        self._name, self._file = self._folder.open(self._began.time, self._began.id)
-        self._size = len(data)
-        os.write(self._file, data)
-
-    def _close_file(self) -> None:
+    def close_file(self) -> None:
+        """Close the file, if it is open."""
         if self._file >= 0:
             os.close(self._file)
             self._folder.finish(self._name, self._size)
             self._file = -1
+
+    def _end(self, frame: frames.Close) -> None:
+        self._rest(frame.at)
+        end = lines.Outcome(
+            at=round(frame.at, _DIGITS),
+            status=frame.status,
+            record=Raw(self._blot(frame.record)),
+            dropped=self._dropped + frame.dropped,
+            stalls=stalls(self._times),
+        )
+        self._most = sys.maxsize
+        self._line(end)
+        self.finish()
+
+    def _write_masked(self) -> None:
+        """Create the file with all lines, masked."""
+        from dragoman.recorder.mask import masked_bytes  # noqa: PLC0415 -- few gateways need it
+
+        data, self._waiting = b"".join(self._waiting), []
+        try:
+            data = masked_bytes(data)
+        except _UNMASKABLE as error:  # never write it as it is
+            _report(f"{self._id}: cannot be masked: {type(error).__name__}")
+            return
+        self._waiting, self._size = [data], len(data)
+        self._name, self._file = self._folder.open(self._time, self._id)
 
     def _read(self, frame: frames.Came) -> None:
         """Write the lines that are complete; nothing came: write the rest."""
@@ -225,25 +224,24 @@ class ExchangeFile:
         held = self._tail + frame.data
         end = held.rfind(b"\n") + 1 if frame.data else len(held)
         self._tail = held[end:]
-        size, data = len(frame.data), self._payload(held[:end])
-        self._line(lines.Read(at=frame.at, size=size, data=data, ended=not size))
+        at, size, data = round(frame.at, _DIGITS), len(frame.data), self._payload(held[:end])
+        self._line(lines.Read(at=at, size=size, data=data, ended=not size))
 
     def _rest(self, at: float) -> None:
         """Write a line of the upstream that was never completed."""
         if self._tail:
-            self._line(lines.Read(at=at, size=0, data=self._payload(self._tail)))
+            self._line(lines.Read(at=round(at, _DIGITS), size=0, data=self._payload(self._tail)))
             self._tail = b""
 
     def _line(self, line: lines.Line) -> None:
-        data = lines.encode_line(line)
-        if self._size + len(data) > self._most:
-            self._dropped += len(data)
+        self._append(lines.encode_line(line))
+
+    def _append(self, line: bytes) -> None:
+        if self._size + len(line) > self._most:
+            self._dropped += len(line)
             return
-        self._size += len(data)
-        if self._file >= 0:
-            os.write(self._file, data)
-        else:
-            self._waiting.append(data)
+        self._size += len(line)
+        self._waiting.append(line)
 
     def _payload(self, data: bytes) -> lines.Payload:
         return lines.Payload.of(self._blot(data))
@@ -265,40 +263,63 @@ class Writer:
         self._policy: frames.Policy | None = None
         self._folder: Folder | None = None
         self._open: dict[int, ExchangeFile] = {}
+        self._touched: set[int] = set()  # exchanges with lines to write
 
-    def take(self, frame: frames.Frame) -> None:
-        """Do what a frame asks for; a file that cannot be written is given up."""
-        try:
-            self._take(frame)
-        except OSError as error:
-            _report(f"{error.filename or 'a recording'}: {error.strerror}")
-            if not isinstance(frame, frames.Policy):
-                self._open.pop(frame.exchange, None)
+    def take(self, batch: list[frames.Frame]) -> None:
+        """Do what frames ask for; a file that cannot be written is given up."""
+        for frame in batch:
+            number = 0 if isinstance(frame, frames.Policy) else frame.exchange
+            try:
+                self._take(frame, number)
+            except OSError as error:
+                self._give_up(number, error)
 
-    def _take(self, frame: frames.Frame) -> None:
+    def flush(self) -> None:
+        """Write what was taken since the last time."""
+        touched, self._touched = self._touched, set()
+        for number in touched & self._open.keys():
+            try:
+                self._open[number].flush()
+            except OSError as error:
+                self._give_up(number, error)
+
+    def _take(self, frame: frames.Frame, number: int) -> None:
         if isinstance(frame, frames.Policy):
             self._policy, self._folder = frame, Folder(frame)
         elif isinstance(frame, frames.Begin):
             if self._policy is not None and self._folder is not None:
-                self._open[frame.exchange] = ExchangeFile(self._folder, self._policy, frame)
-        elif isinstance(frame, frames.Close):
-            ended = self._open.pop(frame.exchange, None)
-            if ended is not None:
-                ended.close(frame)
-        else:
-            of = self._open.get(frame.exchange)
-            if of is not None:
-                of.take(frame)
+                self._open[number] = ExchangeFile(self._folder, self._policy, frame)
+                self._touched.add(number)
+        elif (of := self._open.get(number)) is not None:
+            of.take(frame)
+            self._touched.add(number)
+            if isinstance(frame, frames.Close):
+                del self._open[number]
+
+    def _give_up(self, number: int, error: OSError) -> None:
+        _report(f"{error.filename or 'a recording'}: {error.strerror}")
+        given_up = self._open.pop(number, None)
+        if given_up is not None:
+            given_up.close_file()
 
     def end(self) -> None:
         """Close all files as far as they are: the gateway is gone."""
-        for one in self._open.values():
-            one.abandon()
+        for number, one in list(self._open.items()):
+            try:
+                one.finish()
+            except OSError as error:
+                self._give_up(number, error)
 
 
 def _report(reason: str) -> None:
     sys.stdout.write(f"{reason}\n")
     sys.stdout.flush()
+
+
+def _write_all(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def credentials_of(headers: dict[str, str]) -> Iterator[str]:
@@ -309,26 +330,17 @@ def credentials_of(headers: dict[str, str]) -> Iterator[str]:
             yield credential
 
 
-def _one_by_one(events: bytes) -> list[Raw]:
-    """Return the events of a `Meant`, a run of text as its deltas."""
-    found: list[Raw] = []
-    for event in _EVENTS.decode(events):
-        if bytes(event).startswith(_TEXT_RUN):
-            run = msgspec.json.decode(event, type=_Texts)
-            found += lines.encode_events(TextDelta(run.index, text) for text in run.texts)
-        else:
-            found.append(event)
-    return found
-
-
 def main() -> None:
     """Write recordings until the input ends."""
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(_NICE)  # the gateway goes first
     buffer, writer = frames.FrameBuffer(), Writer()
     while data := os.read(sys.stdin.fileno(), _READ_BYTES):
-        for frame in buffer.feed(data):
-            writer.take(frame)
+        for batch in buffer.feed(data):
+            writer.take(batch)
+        writer.flush()
     writer.end()
 
 
