@@ -1,6 +1,8 @@
 """The list of exchanges over HTTP: rows, filters, pages, numbers, and who may look."""
 
+import io
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ import httpx2
 import pytest
 
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings
+from dragoman.recorder.recording import parse_recording
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
+from tests.support.recordings import recording_gateway
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
 
@@ -68,7 +72,8 @@ def test_rows_are_the_newest_first_and_name_what_happened(shown: Stand) -> None:
         ("problem=call_cut", 1),
         ("family=kimi_k2", 1),
         ("client=claude*", 4),
-        ("text=GET_WEATHER", 3),
+        ("text=GET_WEATHER", 4),
+        ("text=nowhere-at-all", 0),
         ("upstream=anthropic", 0),
         ("since=1h", 4),
         ("until=1h", 0),
@@ -78,6 +83,30 @@ def test_rows_are_the_newest_first_and_name_what_happened(shown: Stand) -> None:
 )
 def test_filters(shown: Stand, query: str, found: int) -> None:
     assert fetch(shown, f"exchanges?{query}")["matched"] == found
+
+
+def test_a_search_finds_text_that_arrived_in_pieces(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path) as gateway:
+        for words in ("Ferry to Naxos", "Train to Rome"):
+            asked = question("anthropic", "chat/plain+chunk:1", f"sim: say {words}", stream=True)
+            post(gateway, "anthropic", asked)
+        until(lambda: all(row["recorded"] for row in fetch(gateway, "exchanges")["rows"]))
+        page = fetch(gateway, "exchanges?text=ferry to NAXOS")
+        assert (page["matched"], page["search"]) == (1, {"searched": 2, "of": 2})
+        assert fetch(gateway, "overview?text=ferry to naxos")["now"]["of"] == 1
+
+
+def test_the_recordings_of_a_list_can_be_downloaded(shown: Stand) -> None:
+    answer = get(shown, f"{API}/recordings?model=plain*")
+    assert answer.status_code == 200
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        names = archive.getnames()
+        first = archive.extractfile(names[0])
+        assert first is not None
+        recording = parse_recording(first.read(), names[0])
+    assert len(names) == 3
+    assert recording.opening.id == fetch(shown, "exchanges")["rows"][0]["id"]
+    assert get(shown, f"{API}/recordings?model=none").status_code == 404
 
 
 def test_pages_follow_one_another(shown: Stand) -> None:
@@ -206,6 +235,19 @@ def test_a_key_sees_its_own_exchanges_and_the_operator_all(locked: Stand) -> Non
     assert get(locked, f"{API}/exchanges").status_code == 401
     assert get(locked, f"{API}/exchanges", headers={"x-api-key": "guess"}).status_code == 401
     assert get(locked, f"{API}/live").status_code == 401
+
+
+def test_a_key_searches_and_downloads_only_its_own_recordings(locked: Stand) -> None:
+    def found(key: str) -> tuple[int, int]:
+        headers = {"x-api-key": key}
+        page = fetch(locked, "exchanges?text=hello", headers=headers)
+        answer = get(locked, f"{API}/recordings", headers=headers)
+        with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+            return page["search"]["of"], len(archive.getnames())
+
+    assert found("key-of-the-operator") == (2, 2)
+    assert found("key-of-alice") == (1, 1)
+    assert get(locked, f"{API}/recordings").status_code == 401
 
 
 def test_a_session_replaces_the_key(locked: Stand) -> None:

@@ -74,6 +74,17 @@ def agents_run(runs: Stand) -> Any:
     return get(runs, f"{API}/{found['id']}").json()
 
 
+def test_rows_of_the_list_name_their_conversation(runs: Stand) -> None:
+    get(runs, "/inspector/api/exchanges")
+    until(lambda: all(row["conversation"] for row in rows_of(runs)))
+    (agent, *_) = get(runs, API).json()["rows"][-1:]
+    assert agent["id"] in {row["conversation"] for row in rows_of(runs)}
+
+
+def rows_of(runs: Stand) -> list[Any]:
+    return get(runs, "/inspector/api/exchanges").json()["rows"]
+
+
 def test_turns_that_share_a_history_are_one_conversation(runs: Stand) -> None:
     rows = get(runs, API).json()["rows"]
     assert sorted((row["client"], row["turns"]) for row in rows) == [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.inspector.prompt_cache import first_difference, leaves
+from dragoman.inspector.prompt_cache import Billed, first_difference, leaves, price_of_losing
 
 TOOL = {"name": "run", "input_schema": {"type": "object"}}
 
@@ -57,3 +57,29 @@ def test_a_request_that_continues_the_turn_before_has_no_difference(
 
 def test_a_body_that_is_not_json_has_no_leaves() -> None:
     assert [] == leaves(b"not JSON")
+
+
+PRICES = (3e-6, 0.3e-6, 15e-6)
+TURNS = ((9000, 0, 300), (800, 9000, 120), (1200, 9800, 40), (11_500, 0, 90), (400, 11_500, 800))
+
+
+def billed(*more: float) -> list[Billed]:
+    """Return turns that cost by `PRICES`, the last ones something more."""
+    extra = [0.0] * (len(TURNS) - len(more)) + list(more)
+    costs = [sum(a * b for a, b in zip(PRICES, turn, strict=True)) for turn in TURNS]
+    return [
+        Billed(*turn, cost + added) for turn, cost, added in zip(TURNS, costs, extra, strict=True)
+    ]
+
+
+def test_the_price_of_a_lost_token_follows_from_the_costs_of_turns() -> None:
+    assert PRICES[0] - PRICES[1] == pytest.approx(price_of_losing(billed()))
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [billed()[:3], [billed()[0]] * 6, billed(0.01), []],
+    ids=["too few", "all alike", "another price", "none"],
+)
+def test_no_price_is_invented(turns: list[Billed]) -> None:
+    assert price_of_losing(turns) is None

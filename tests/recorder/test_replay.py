@@ -7,7 +7,11 @@ from typing import Any
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from dragoman.gateway.config.settings import FormatTable, Record, Settings
 from dragoman.recorder.recording import read_recording
+from tests.support.asking import post
+from tests.support.gateway import settings_for, stand
+from tests.support.simulator import WEATHER, question
 
 
 def test_a_replay_is_the_same_however_the_bytes_are_cut(folder: Path) -> None:
@@ -24,6 +28,28 @@ def test_a_replay_is_the_same_however_the_bytes_are_cut(folder: Path) -> None:
         answers.append(joined(shown.output))
     assert "tool_call" in str(answers[0])
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_format_of_the_user_is_known_by_the_settings_file(tmp_path: Path) -> None:
+    acme = FormatTable(shape="json", open="<acme>", close="</acme>", models=("acme-*",))
+    folder = tmp_path / "recordings"
+
+    def make(url: str) -> Settings:
+        return settings_for(url, formats={"acme": acme}, record=Record(dir=str(folder)))
+
+    words = 'sim: say <acme>{"name": "get_weather", "arguments": {}}</acme>'
+    with stand(make) as gateway:
+        asked = question("anthropic", "chat/acme-7b", words, tools=[WEATHER], stream=True)
+        assert b"tool_use" in post(gateway, "anthropic", asked).content
+    settings = tmp_path / "dragoman.toml"
+    settings.write_text('[formats.acme]\nshape = "json"\nopen = "<acme>"\nclose = "</acme>"\n')
+    (file,) = folder.iterdir()
+    for command in (["diff", str(folder)], ["replay", str(file)]):
+        unknown = CliRunner().invoke(main, command)
+        assert unknown.exit_code != 0
+        assert "acme" in unknown.output + str(unknown.exception)
+        known = CliRunner().invoke(main, [*command, "--config", str(settings)])
+        assert known.exit_code == 0, known.output
 
 
 def joined(lines: str) -> list[dict[str, Any]]:

@@ -6,6 +6,9 @@ from typing import Final
 import click
 from msgspec import Raw
 
+from dragoman.cli.options import config_option, own_formats
+from dragoman.toolcalls.format import Format
+
 _HELP: Final = """Compare recordings with what the code of today makes of the same bytes.
 
 Each answer is translated again and compared with the recording, event by event.  Of a folder, all
@@ -14,7 +17,7 @@ recordings in it are compared.
 \b
 Exit codes:
   0  nothing differs
-  1  something differs, or a file is not a recording
+  1  something differs, or a file is not a recording, or its format of tool calls is unknown (see --config)
 
 \b
 Examples:
@@ -30,25 +33,31 @@ _SHOWN_CHARS: Final = 400  # of an event
     "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="F..."
 )
 @click.option("--all", "everything", is_flag=True, help="Show every event that differs.")
-def command(paths: tuple[Path, ...], *, everything: bool) -> None:
+@config_option
+def command(paths: tuple[Path, ...], *, everything: bool, path: Path | None) -> None:
+    from dragoman.errors import ConfigError
     from dragoman.recorder.recording import RecordingError, recording_files
 
+    formats = own_formats(path)
     same = differing = bad = 0
     for file in recording_files(paths):
         try:
-            if _differs(file, everything=everything):
+            if _differs(file, formats, everything=everything):
                 differing += 1
             else:
                 same += 1
         except RecordingError as error:
             click.echo(f"dragoman: {error}", err=True)
             bad += 1
+        except ConfigError as error:
+            click.echo(f"dragoman: {file}: {error}", err=True)
+            bad += 1
     click.echo(f"{same + differing} recordings: {differing} differ, {same} do not")
     if differing or bad:
         click.get_current_context().exit(1)
 
 
-def _differs(file: Path, *, everything: bool) -> bool:
+def _differs(file: Path, formats: tuple[Format, ...], *, everything: bool) -> bool:
     """Print what differs, and return whether anything does."""
     from dragoman.recorder.recording import read_recording
     from dragoman.recorder.replay import different_bytes, recorded_differences, replay
@@ -57,7 +66,7 @@ def _differs(file: Path, *, everything: bool) -> bool:
     attempt = recording.answered
     if attempt is None:
         return False
-    again = replay(recording, attempt)
+    again = replay(recording, attempt, formats=formats)
     found = recorded_differences(recording, attempt, again)
     if not found:
         at = different_bytes(recording, again)

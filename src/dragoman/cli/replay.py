@@ -5,6 +5,8 @@ from typing import Final
 
 import click
 
+from dragoman.cli.options import config_option, own_formats
+
 _HELP: Final = """Translate the upstream's bytes of a recording with the code of today.
 
 Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
@@ -16,6 +18,7 @@ best (the same request, else the same model, else the same path), with the origi
 Exit codes:
   0  translated
   1  the file is not a recording, or no upstream answered
+  2  the answer was parsed with a format that is neither built in, installed, nor in the file of --config
 
 \b
 Examples:
@@ -43,6 +46,7 @@ Examples:
 )
 @click.option("--host", default="127.0.0.1", help="--serve: the address.  [default: 127.0.0.1]")
 @click.option("--port", default=8490, help="--serve: the port; 0: any free one.  [default: 8490]")
+@config_option
 def command(  # noqa: PLR0913 -- one for each option
     file: Path,
     *,
@@ -52,6 +56,7 @@ def command(  # noqa: PLR0913 -- one for each option
     speed: float,
     host: str,
     port: int,
+    path: Path | None,
 ) -> None:
     from dragoman.recorder.recording import RecordingError, read_recording, recording_files
     from dragoman.recorder.replay import replay
@@ -70,7 +75,7 @@ def command(  # noqa: PLR0913 -- one for each option
     attempt = recording.answered
     if attempt is None:
         raise RecordingError(f"{file}: no upstream answered, so there is nothing to translate")
-    again = replay(recording, attempt, split=split or 0)
+    again = replay(recording, attempt, split=split or 0, formats=own_formats(path))
     if events:
         for event in again.events:
             click.echo(bytes(event))

@@ -6,6 +6,7 @@ GET changes nothing; POST is answered only for pages of this server.
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,13 +23,14 @@ from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
 from dragoman.inspector.conversations import Conversations
 from dragoman.inspector.exchange import view
-from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index
+from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index, Page
 from dragoman.inspector.live import Live
 from dragoman.inspector.recordings import (
     RANGE_BYTES,
     SIDES,
     GoneError,
     Loaded,
+    archive,
     load,
     replay_view,
     side_bytes,
@@ -65,7 +67,9 @@ _TYPES: Final = {
 _FILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*\.(?:css|js|svg|png)")
 _MAX_BODY: Final = 4 * 1024 * 1024  # of a request to the inspector
 _MOST_MEMORY: Final = 2000  # rows that are kept of exchanges without a recording
-_THREADS: Final = 2
+_THREADS: Final = 3
+_GROUP_SECONDS: Final = 10.0  # between two groupings for lists
+_MOST_ARCHIVES: Final = 2  # at the same time
 
 
 class ApiError(DragomanError):
@@ -123,6 +127,8 @@ class Inspector:
         self._live = Live(self._changes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-inspector")
         self._scanned = False
+        self._archives = 0  # that are being sent
+        self._group_after = 0.0
         self._unsent: list[Summary] = []  # news that a listener has not got yet
 
     def scan(self) -> None:
@@ -161,6 +167,8 @@ class Inspector:
                 return self._me(http, viewer)
             case ["exchanges" | "overview" | "facets" as what]:
                 return await self._list(http, viewer, what)
+            case ["recordings"]:
+                return await self._archive(http, viewer)
             case ["conversations"]:
                 return await self._conversations(http, viewer)
             case ["conversations", conversation]:
@@ -231,14 +239,59 @@ class Inspector:
         def work() -> bytes:
             found: object
             if what == "exchanges":
-                found = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
+                page = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
+                found = self._with_conversations(page)
             elif what == "overview":
                 found = index.overview(wanted, may_see=may_see)
             else:
                 found = index.facets(may_see=may_see)
             return msgspec.json.encode(found)
 
-        return _json(await self._in_thread(work))
+        answer = _json(await self._in_thread(work))
+        if what == "exchanges":
+            self._group_soon()
+        return answer
+
+    def _with_conversations(self, page: Page) -> Page:
+        rows = [
+            msgspec.structs.replace(row, conversation=self._runs.known(row.id)) for row in page.rows
+        ]
+        return msgspec.structs.replace(page, rows=rows)
+
+    def _group_soon(self) -> None:
+        """Group exchanges into conversations after a list was sent, which does not wait for it."""
+        now = time.monotonic()
+        if now >= self._group_after:
+            self._group_after = now + _GROUP_SECONDS
+            self._threads.submit(self._runs.all)
+
+    async def _archive(self, http: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
+        """Send the recordings of a list as one tar file, the newest first."""
+        _only(http, "GET")
+        query = {name: http.query.getall(name) for name in http.query}
+        index, folder = self.index, self.index.folder
+        wanted = Filter.of(query, index.now())
+        self._take_news()
+        files = await self._in_thread(lambda: index.files(wanted, may_see=viewer.may_see))
+        if not files or folder is None:
+            raise ApiError(404, "not_recorded", "no exchange of this list was recorded")
+        if self._archives >= _MOST_ARCHIVES:
+            raise ApiError(429, "busy", "other archives are being sent; try again in a minute")
+        headers = {
+            **_SECURITY,
+            "content-type": "application/x-tar",
+            "content-disposition": 'attachment; filename="recordings.tar"',
+        }
+        self._archives += 1
+        try:
+            response = web.StreamResponse(headers=headers)
+            await response.prepare(http)
+            pieces = archive(folder, files)
+            while piece := await self._in_thread(lambda: next(pieces, b"")):
+                await response.write(piece)
+        finally:
+            self._archives -= 1
+        return response
 
     # --- one exchange ----------------------------------------------------------------------------
 

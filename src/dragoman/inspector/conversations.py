@@ -18,7 +18,15 @@ from dragoman.errors import DragomanError
 from dragoman.inspector.calls import Call, canonical, find_calls
 from dragoman.inspector.exchange import events_of
 from dragoman.inspector.index import Index
-from dragoman.inspector.prompt_cache import CacheBreak, Leaf, fingerprint, first_difference, leaves
+from dragoman.inspector.prompt_cache import (
+    Billed,
+    CacheBreak,
+    Leaf,
+    fingerprint,
+    first_difference,
+    leaves,
+    price_of_losing,
+)
 from dragoman.inspector.recordings import GoneError, answering, load
 from dragoman.inspector.summary import Problem, Row, Summary
 from dragoman.recorder.lines import Events, Read, Received
@@ -128,6 +136,11 @@ class Conversations:
         with self._lock:
             self._refresh()
             return self._places.get(exchange)
+
+    def known(self, exchange: str) -> str:
+        """Return the conversation of an exchange, as far as it is known: nothing is read for it."""
+        place = self._places.get(exchange)
+        return "" if place is None else place.id
 
     def _refresh(self) -> None:
         folder = self._index.folder
@@ -418,6 +431,8 @@ class _View:
             new = leaves(one.body)
             broke = first_difference(old, new) if before is not None and old and new else None
             broke, gone, note = _judge(before, one, broke, lost[number])
+            if broke is not None:
+                broke = msgspec.structs.replace(broke, cost=self._cost_of(gone, one.summary.row))
             row = one.summary.row
             shown.append(
                 {
@@ -444,6 +459,19 @@ class _View:
             if one.request is not None and row.tokens_in is not None and row.level != "failed":
                 before, old = one, new
         return shown
+
+    def _cost_of(self, lost: int, row: Row) -> float | None:
+        """Return what lost tokens cost, by what the turns with the same model and upstream cost."""
+        billed = [
+            Billed(one.tokens_in - one.tokens_cached, one.tokens_cached, one.tokens_out, one.cost)
+            for one in (summary.row for summary in self._conversation.exchanges)
+            if (one.upstream, one.model) == (row.upstream, row.model)
+            and one.tokens_in is not None
+            and one.cost is not None
+            and not one.estimated
+        ]
+        price = price_of_losing(billed)
+        return None if price is None else round(lost * price, 6)
 
     def _turn_of(self, time: float) -> int:
         """Return the last shown turn that began before a time."""

@@ -21,6 +21,7 @@ from msgspec import Struct, structs
 
 from dragoman.errors import DragomanError
 from dragoman.globs import Glob
+from dragoman.inspector.content import ContentSearch, Progress
 from dragoman.inspector.summary import Problem, Row, Summary, of_recording, unfinished
 from dragoman.recorder.lines import SUFFIX, VERSION, Opening, Outcome
 
@@ -65,9 +66,15 @@ class Filter(Struct, frozen=True):
             _moment(query, "until", now),
         )
 
-    def test(self) -> Callable[[Summary], bool]:
-        """Return the filter as a function."""
-        tests = [_test(name, values) for name, values in self.values.items()]
+    def without_text(self) -> "Filter":
+        """Return the same filter for any text."""
+        return structs.replace(
+            self, values={name: value for name, value in self.values.items() if name != "text"}
+        )
+
+    def test(self, in_content: frozenset[str] = frozenset()) -> Callable[[Summary], bool]:
+        """Return the filter as a function; `in_content` are the files whose content has the text."""
+        tests = [_test(name, values, in_content) for name, values in self.values.items()]
         since, until = self.since, self.until
 
         def passes(one: Summary) -> bool:
@@ -91,10 +98,12 @@ def _moment(query: Mapping[str, Sequence[str]], name: str, now: float) -> float 
     return now - number * _SECONDS[unit] if unit else number
 
 
-def _test(name: str, values: Sequence[str]) -> Callable[[Summary], bool]:
+def _test(
+    name: str, values: Sequence[str], in_content: frozenset[str]
+) -> Callable[[Summary], bool]:
     if name == "text":
         words = [value.lower() for value in values]
-        return lambda one: any(word in one.words for word in words)
+        return lambda one: one.file in in_content or any(word in one.words for word in words)
     matches = _matcher(values)
     if name == "status":
         return lambda one: any(
@@ -131,6 +140,7 @@ class Page(Struct, frozen=True):
     matched: int
     rows: list[Row]
     cursor: str | None
+    search: Progress | None = None  # of the content; the same question continues it
 
 
 class Now(Struct, frozen=True, kw_only=True):
@@ -177,6 +187,7 @@ class Index:
         self._sorted: list[Summary] | None = None
         self._by_id: dict[str, Summary] = {}
         self._changes: deque[Summary] = deque(maxlen=_MOST_CHANGES)
+        self._content = ContentSearch()
         self._looked = 0.0
         self._folder_time = 0
 
@@ -199,6 +210,7 @@ class Index:
             self._sorted = None
             self._looked = 0.0
             self._folder_time = 0
+            self._content = ContentSearch()
 
     def put(self, summary: Summary, *, most: int) -> None:
         """Keep a summary in memory, at most so many."""
@@ -322,17 +334,34 @@ class Index:
             BadQueryError: the cursor is not one of ours.
         """
         visible = [one for one in self.summaries() if may_see(one)]
-        passes = wanted.test()
-        matched = [one for one in visible if passes(one)]
+        search, words = None, wanted.values.get("text", ())
+        if words and self.folder is not None:
+            candidates = wanted.without_text().test()
+            newest = [one for one in reversed(visible) if candidates(one)]
+            search = self._content.search(self.folder, words, newest)
+        matched = list(filter(self._test(wanted), visible))
         end = bisect.bisect_left(matched, _place(cursor), key=_key) if cursor else len(matched)
         end = max(0, end - skip)
         start = max(0, end - max(1, min(limit, MOST_ROWS)))
         rows = [one.row for one in reversed(matched[start:end])]
-        return Page(len(visible), len(matched), rows, _cursor(matched[start]) if start else None)
+        after = _cursor(matched[start]) if start else None
+        return Page(len(visible), len(matched), rows, after, search)
+
+    def files(self, wanted: Filter, *, may_see: Callable[[Summary], bool]) -> list[str]:
+        """Return the recordings of all exchanges that match, the newest first."""
+        passes = self._test(wanted)
+        return [
+            one.file
+            for one in reversed(self.summaries())
+            if one.file and may_see(one) and passes(one)
+        ]
+
+    def _test(self, wanted: Filter) -> Callable[[Summary], bool]:
+        return wanted.test(self._content.found(wanted.values.get("text", ())))
 
     def overview(self, wanted: Filter, *, may_see: Callable[[Summary], bool]) -> Overview:
         """Return the numbers of a span of time: the filter's, else the last half hour with exchanges."""
-        passes = wanted.test()
+        passes = self._test(wanted)
         found = [one.row for one in self.summaries() if may_see(one) and passes(one)]
         now = self._clock()
         newest = found[-1].time if found else now

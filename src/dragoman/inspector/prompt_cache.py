@@ -19,6 +19,9 @@ _AGENT_FIELDS: Final = ("tools", "system", "instructions")
 _HISTORY: Final = ("messages", "input")
 # Keys whose values are no input, and which clients move or leave out from turn to turn.
 _NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature")
+_PRICES: Final = 3  # of fresh, cached and output tokens
+_DEPENDENT: Final = 1e-9
+_UNEXPLAINED: Final = 0.01  # of a cost: upstreams round
 _AROUND: Final = 60  # characters that are shown before and behind a difference
 _MOST_LEAVES: Final = 200_000
 _TIME: Final = re.compile(r"\d{1,4}[-:/.T]\d{1,2}(?:[-:/.T]\d{1,2})?|\b1[5-9]\d{8,11}\b")
@@ -38,6 +41,15 @@ class Excerpt(Struct, frozen=True):
     at: int  # of the first character that differs
 
 
+class Billed(Struct, frozen=True):
+    """The tokens of a turn and what they cost together."""
+
+    fresh: float
+    cached: float
+    output: float
+    cost: float
+
+
 class CacheBreak(Struct, frozen=True, kw_only=True):
     """The first difference between two requests."""
 
@@ -49,7 +61,7 @@ class CacheBreak(Struct, frozen=True, kw_only=True):
     cause: str
     fix: str
     tokens: int = 0  # that were read again
-    cost: float | None = None
+    cost: float | None = None  # of these tokens, beyond what they cost from the cache
 
 
 def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:
@@ -128,6 +140,46 @@ def _cause(old: Leaf, new: Leaf, at: int, *, fewer: bool) -> tuple[str, str]:
         "The system prompt changed.",
         "Move what changes behind the last cached message.",
     )
+
+
+def price_of_losing(turns: Sequence[Billed]) -> float | None:
+    """Return how much more a token costs that is not read from the cache; None: the costs do not show it.
+
+    A cost is a sum over fresh, cached and output tokens, so the costs of a few turns determine the three prices.  They
+    are known only if they explain the cost of every turn; with discounts or prices of writing a cache they do not.
+    """
+    rows = [(one.fresh, one.cached, one.output) for one in turns]
+    costs = [one.cost for one in turns]
+    if len(rows) <= _PRICES:
+        return None
+    products = [
+        [sum(row[i] * row[j] for row in rows) for j in range(_PRICES)] for i in range(_PRICES)
+    ]
+    sums = [
+        sum(row[i] * cost for row, cost in zip(rows, costs, strict=True)) for i in range(_PRICES)
+    ]
+    whole = _determinant(products)
+    scale = products[0][0] * products[1][1] * products[2][2]
+    if abs(whole) <= _DEPENDENT * scale:
+        return None  # the turns are too much alike
+    prices = [_determinant(_with_column(products, at, sums)) / whole for at in range(_PRICES)]
+    for row, cost in zip(rows, costs, strict=True):
+        explained = sum(price * count for price, count in zip(prices, row, strict=True))
+        if abs(explained - cost) > _UNEXPLAINED * cost:
+            return None
+    return prices[0] - prices[1] if prices[0] > prices[1] >= 0 else None
+
+
+def _determinant(of: list[list[float]]) -> float:
+    (a, b, c), (d, e, f), (g, h, i) = of
+    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+
+
+def _with_column(matrix: list[list[float]], at: int, column: Sequence[float]) -> list[list[float]]:
+    return [
+        [column[i] if j == at else value for j, value in enumerate(row)]
+        for i, row in enumerate(matrix)
+    ]
 
 
 def fingerprint(body: bytes) -> str:

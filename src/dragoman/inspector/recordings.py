@@ -1,8 +1,12 @@
 """Recordings as the inspector reads them: up to a limit, so that no file fills the memory of a gateway."""
 
-from collections.abc import Sequence
+import io
+import os
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,6 +25,7 @@ from dragoman.wire.json_values import decode_any
 
 MOST_BYTES: Final = 32 * 1024 * 1024  # of a recording that is shown
 RANGE_BYTES: Final = 256 * 1024  # of one answer with bytes
+_ARCHIVE_BYTES: Final = 1024 * 1024 * 1024  # of recordings in one archive
 _MOST_DIFFERENCES: Final = 500
 _CASES: Final = "cases"
 _MOST_CASES: Final = 1000
@@ -60,6 +65,50 @@ def load(path: Path) -> Loaded:
             return Loaded(recording, end)
     except OSError as error:
         raise GoneError(f"the recording cannot be read: {error.strerror}") from error
+
+
+def archive(folder: Path, files: Sequence[str]) -> Iterator[bytes]:
+    """Yield the pieces of a tar file with recordings, up to a limit.
+
+    A last file names what it does not hold: recordings beyond the limit, or deleted meanwhile.
+    """
+    left, missing = _ARCHIVE_BYTES, 0
+    for name in files:
+        try:
+            with (folder / name).open("rb") as file:
+                facts = os.fstat(file.fileno())
+                if facts.st_size > left:
+                    missing += 1
+                    continue
+                left -= facts.st_size
+                yield _member(name, facts.st_size, facts.st_mtime)
+                yield from _contents(file, facts.st_size)
+        except OSError:
+            missing += 1
+    if missing:
+        note = (
+            f"{missing} of {len(files)} recordings are not in this archive: together they are larger than"
+            f" {_ARCHIVE_BYTES // 1024**2} MB, or they were deleted. Narrow the filters.\n"
+        ).encode()
+        yield _member("INCOMPLETE.txt", len(note), time.time())
+        yield from _contents(io.BytesIO(note), len(note))
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _member(name: str, size: int, changed: float) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, int(changed), 0o600
+    return info.tobuf()
+
+
+def _contents(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield so many bytes of a file, which may have grown, and fill the last block."""
+    left = size
+    while left > 0 and (piece := file.read(min(RANGE_BYTES, left))):
+        left -= len(piece)
+        yield piece
+    if padding := left + -size % tarfile.BLOCKSIZE:
+        yield bytes(padding)
 
 
 def answering(recording: Recording) -> AttemptRecord | None:

@@ -12,6 +12,8 @@ from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
 from dragoman.recorder.lines import Translation, encode_events
 from dragoman.recorder.recording import AttemptRecord, Recording
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import own_format
 from dragoman.translate import ExchangeOptions, Translator, translate_body
 from dragoman.translate_requests import read_request
 from dragoman.turn.events import Event, Fault, expand_runs
@@ -63,8 +65,20 @@ class EventCollector:
         return Replayed(encode_events(events), body, failed)
 
 
-def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> Replayed:
-    """Return what today's code makes of an attempt's answer; `split` cuts it every so many bytes instead."""
+def replay(
+    recording: Recording,
+    attempt: AttemptRecord,
+    *,
+    split: int = 0,
+    formats: Sequence[Format] = (),
+) -> Replayed:
+    """Return what today's code makes of an attempt's answer; `split` cuts it every so many bytes instead.
+
+    `formats` are formats of the user, beside the built-in and the installed ones.
+
+    Raises:
+        ConfigError: the answer was parsed with a format that is unknown here.
+    """
     reply = attempt.reply
     if reply is None or reply.translation is None:
         return Replayed([], b"")
@@ -77,14 +91,14 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
             source=how.source,
             target=how.target,
             model=how.model,
-            native_format=how.native_format,
+            native_format=own_format(how.model, how.native_format, formats),
             stop=how.stop,
             request_id=recording.opening.id,
             watchers=(collector.watch,),
             **exchange_options(recording, how),
         )
         return collector.replayed(translated.body)
-    translator = recorded_translator(recording, how, collector)
+    translator = recorded_translator(recording, how, collector, formats=formats)
     out = [translator.feed(piece) for piece in _cut(pieces, split)]
     if attempt.failed is not None:
         out.append(translator.fail(attempt.failed.fault))
@@ -94,14 +108,18 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
 
 
 def recorded_translator(
-    recording: Recording, how: Translation, collector: EventCollector
+    recording: Recording,
+    how: Translation,
+    collector: EventCollector,
+    *,
+    formats: Sequence[Format] = (),
 ) -> Translator:
     """Return a translator that does with a stream what the gateway's did."""
     return Translator(
         source=how.source,
         target=how.target,
         model=how.model,
-        native_format=how.native_format,
+        native_format=own_format(how.model, how.native_format, formats),
         stop=how.stop,
         watchers=(collector.watch,),
         **exchange_options(recording, how),

@@ -30,6 +30,7 @@ from dragoman.redaction import blotter
 _READ_BYTES: Final = 1024 * 1024
 _DIGITS: Final = 3  # of milliseconds
 _NICE: Final = 10
+_SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
@@ -61,15 +62,22 @@ class Folder:
         self._policy = policy
         self._path = Path(policy.folder)
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sizes: dict[
-            str, int
-        ] = {}  # finished files, the oldest first: names begin with the time
+        # The oldest first: names begin with the time.
+        self._sizes: dict[str, int] = {}
+        self._total = 0
+        self._scan()
+        self.prune()
+
+    def _scan(self) -> None:
+        """Count all files, also those of other workers."""
+        self._scanned = time.monotonic()
+        self._sizes = {}
         with os.scandir(self._path) as found:
             for one in sorted(found, key=lambda entry: entry.name):
-                if one.name.endswith(lines.SUFFIX) and one.is_file():
-                    self._sizes[one.name] = one.stat().st_size
+                with suppress(FileNotFoundError):  # another worker has deleted it
+                    if one.name.endswith(lines.SUFFIX) and one.is_file():
+                        self._sizes[one.name] = one.stat().st_size
         self._total = sum(self._sizes.values())
-        self.prune()
 
     def open(self, began: float, request_id: str) -> tuple[str, int]:
         """Create the file of an exchange; return its name and descriptor."""
@@ -79,8 +87,10 @@ class Folder:
 
     def finish(self, name: str, size: int) -> None:
         """Count a file that is complete."""
+        if time.monotonic() - self._scanned > _SCAN_SECONDS:
+            self._scan()
+        self._total += size - self._sizes.pop(name, 0)
         self._sizes[name] = size
-        self._total += size
         self.prune()
 
     def prune(self) -> None:

@@ -61,7 +61,7 @@ export function filterWords(params) {
  * @property {function(): void} focusSearch
  * @property {function(): void} open the first picker, or the dialog on a phone
  * @property {function(): void} clear
- * @property {function(number, number): void} setCount the matching exchanges, and all of them
+ * @property {function(number, number, ?{searched: number, of: number}): void} setCount the matching exchanges, all of them, and how far a search has come
  * @property {function(string): void} setNew the number of exchanges that wait; empty if none does
  * @property {function(): void} destroy
  */
@@ -228,9 +228,10 @@ export function filterBar(ctx, { onchange, onnew }) {
     clear,
     focusSearch: () => search.select(),
     open: () => (more.offsetParent ? openSheet() : pickers[0].control.open()),
-    setCount(matched, total) {
-      if (matched === total) replace(count, h("b", {}, number(total)), total === 1 ? " exchange" : " exchanges");
-      else replace(count, h("b", {}, number(matched)), ` of ${number(total)} exchanges`);
+    setCount(matched, total, progress) {
+      const searching = progress && progress.searched < progress.of && ` · searched ${number(progress.searched)} of ${number(progress.of)} recordings`;
+      if (matched === total) replace(count, h("b", {}, number(total)), total === 1 ? " exchange" : " exchanges", searching);
+      else replace(count, h("b", {}, number(matched)), ` of ${number(total)} exchanges`, searching);
       announce();
     },
     setNew(text) {

@@ -28,6 +28,7 @@ export function mount(root, ctx) {
   let anchor = { index: 0, cursor: null }; // the cursor leads to the row with this index
   let matched = 0;
   let total = 0;
+  let search = null; // how far the search of the content has come
   let scales = scalesOf([]);
   let pending = []; // new rows that wait
   let overflow = false; // more rows wait than were asked for
@@ -44,6 +45,7 @@ export function mount(root, ctx) {
   const table = h("div", { class: "list", role: "table", "aria-label": "Exchanges, newest first" }, headRow(), body);
   const message = h("div");
   const foot = h("p", { class: "foot" });
+  const download = h("a", { download: "recordings.tar", hidden: true }, "Download these recordings");
   const virtual = virtualList({
     body,
     height: (index) => (phone.matches ? (rows[index]?.problems.length ? CARD_WITH_PROBLEMS : CARD) : ROW),
@@ -63,7 +65,7 @@ export function mount(root, ctx) {
     table.setAttribute("aria-rowcount", rows.length + 1);
     table.hidden = !rows.length;
     virtual.setCount(rows.length);
-    bar.setCount(matched, total);
+    bar.setCount(matched, total, search);
     bar.setNew(pending.length ? number(pending.length) + (overflow ? "+" : "") : "");
   }
 
@@ -77,17 +79,16 @@ export function mount(root, ctx) {
     try {
       const query = filtersOf(ctx.params);
       query.set("limit", FIRST_PAGE);
-      const answer = await ctx.api.get("/exchanges", query, { signal });
-      ({ matched, total } = answer);
-      scales = scalesOf(answer.rows);
-      anchor = { index: answer.rows.length, cursor: answer.cursor };
-      rows = answer.rows;
-      rows.length = Math.max(matched, rows.length);
-      pages.clear();
-      pending = [];
-      reindex();
+      let answer = await ctx.api.get("/exchanges", query, { signal });
       window.scrollTo(0, 0);
-      draw();
+      show(answer);
+      // A search of the content takes several questions: each continues where the one before it ended.
+      while (answer.search && answer.search.searched < answer.search.of) {
+        answer = await ctx.api.get("/exchanges", query, { signal });
+        search = answer.search;
+        if (answer.matched !== matched) show(answer);
+        else draw();
+      }
       showMessage();
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -98,7 +99,22 @@ export function mount(root, ctx) {
     }
   }
 
+  function show(answer) {
+    ({ matched, total, search } = answer);
+    scales = scalesOf(answer.rows);
+    anchor = { index: answer.rows.length, cursor: answer.cursor };
+    rows = answer.rows;
+    rows.length = Math.max(matched, rows.length);
+    pages.clear();
+    pending = [];
+    reindex();
+    draw();
+    showMessage();
+  }
+
   function showMessage() {
+    download.hidden = !rows.some((row) => row?.recorded);
+    if (!rows.length && search && search.searched < search.of) return replace(message, skeleton("Searching recordings"));
     if (rows.length) return replace(message);
     const words = filterWords(ctx.params);
     if (!words.length) {
@@ -257,6 +273,7 @@ export function mount(root, ctx) {
   }
 
   async function describe() {
+    download.href = `${ctx.api.address("/recordings")}?${filtersOf(ctx.params)}`;
     const me = await ctx.me;
     if (!me) return;
     const off = me.recording === "off";
@@ -264,6 +281,7 @@ export function mount(root, ctx) {
       foot,
       h("span", {}, off ? "Recording is off: exchanges are kept in memory only." : `Recording: ${me.recording}.`, me.keep && !off ? ` Kept for ${me.keep}.` : ""),
       h("span", {}, "Secrets are redacted before they are written."),
+      download,
     );
     const limited = me.all === false && h("p", { class: "notice" }, h("b", {}, "This key cannot see other exchanges. "), "It sees only its own. Ask for a key with the right ", h("code", {}, "inspect"), ".");
     replace(notice, limited);
