@@ -36,6 +36,7 @@ if sys.platform == "linux":
 HEADER: Final = "x-dragoman-record"
 _MOST_WAITING: Final = 64 * 1024 * 1024
 _MOST_HELD: Final = 256 * 1024 * 1024
+_CHECK_BYTES: Final = 64 * 1024  # of an exchange, between two looks at these limits
 _PIPE_BYTES: Final = 1024 * 1024  # that the system holds: the most that Linux allows without rights
 _STOP_SECONDS: Final = 30.0
 _JSON: Final = msgspec.json.Encoder()
@@ -56,6 +57,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._batch: list[frames.Frame] = []  # for the next write
         self._behind = False  # the writer is too slow
+        self._held_too_much = False
         self.held_bytes = 0  # of exchanges that may turn out to be problems
 
     def reconfigure(self, settings: Record, secrets: Secrets) -> None:
@@ -125,23 +127,31 @@ class Recorder:
         return any(glob.matches(code) for code in record.warnings for glob in self._problems)
 
     def has_room(self) -> bool:
-        """Return whether more can be recorded; log it when the writer begins to be too slow."""
-        if self.held_bytes > _MOST_HELD:
-            return False
+        """Return whether more can be recorded; log when there is no room any more."""
+        held = self.held_bytes > _MOST_HELD
+        if held and not self._held_too_much:
+            self._log_incomplete("the exchanges under way are too large to be kept in memory")
+        self._held_too_much = held
         if self._behind and self._pipe is not None:
             self._behind = self._pipe.get_write_buffer_size() > _MOST_WAITING
-        return not self._behind
+        return not held and not self._behind
+
+    def _log_incomplete(self, reason: str) -> None:
+        self._logger.notice("recordings incomplete", level="warning", reason=reason)
 
     def send(self, frame: frames.Frame) -> None:
-        """Hand a frame to the writer, unless it is gone.  Any thread may do so."""
-        if self._pipe is None:
-            return
-        if threading.get_ident() != self._thread:  # of heavy work
-            self._loop.call_soon_threadsafe(self.send, frame)
-            return
+        """Hand a frame to the writer, with all others of this turn of the event loop."""
         if not self._batch:
             self._loop.call_soon(self._flush)
         self._batch.append(frame)
+
+    def send_events(self, number: int, events: Sequence[Event]) -> None:
+        """Hand events to the writer.  Any thread may do so."""
+        frame = frames.Meant(number, frames.encode_meaning(events))
+        if threading.get_ident() == self._thread:
+            self.send(frame)
+        else:  # of heavy work
+            self._loop.call_soon_threadsafe(self.send, frame)
 
     def _flush(self) -> None:
         batch, self._batch = self._batch, []
@@ -151,8 +161,7 @@ class Recorder:
         pipe.write(frames.encode_batch(batch))
         if not self._behind and pipe.get_write_buffer_size() > _MOST_WAITING:
             self._behind = True
-            reason = "the disk or the processor is too slow"
-            self._logger.notice("recordings incomplete", level="warning", reason=reason)
+            self._log_incomplete("the disk or the processor is too slow")
 
     async def stop(self) -> None:
         """Let the writer finish what it was given."""
@@ -215,7 +224,9 @@ class _Pipe(asyncio.BaseProtocol):
 class ExchangeRecording:
     """What is recorded of one exchange, as it happens."""
 
-    __slots__ = ("_dropped", "_held", "_most", "_recorder", "_size", "_started", "number")
+    __slots__ = (
+        "_counted", "_dropped", "_held", "_most", "_recorder", "_size", "_started", "_unchecked", "number",
+    )  # fmt: skip
 
     def __init__(self, recorder: Recorder, number: int, *, most: int, keep: bool) -> None:
         self._recorder = recorder
@@ -223,7 +234,9 @@ class ExchangeRecording:
         self._most = most
         # Until it is known whether the exchange is kept; events are encoded only then.
         self._held: list[frames.Frame | tuple[Event, ...]] | None = None if keep else []
-        self._size = 0  # bytes that are held
+        self._size = 0  # bytes of frames so far
+        self._unchecked = -1  # the size up to which there is room
+        self._counted = 0  # bytes that `Recorder.held_bytes` has of it
         self._dropped = 0  # bytes that are not recorded
         self.number: int = number
 
@@ -300,22 +313,22 @@ class ExchangeRecording:
         """Record events.  Any thread may do so."""
         if self._dropped:
             return
-        if self._held is not None:
-            self._held.append(tuple(events))
+        if self._held is None:
+            self._recorder.send_events(self.number, events)
         else:
-            self._recorder.send(frames.Meant(self.number, frames.encode_meaning(events)))
+            self._held.append(tuple(events))
 
     def close(self, record: RequestRecord) -> None:
         """Record how the exchange ended, and forget it if only problems are kept and it had none."""
         recorder, held = self._recorder, self._held
         if held is not None:
-            recorder.held_bytes -= self._size
+            recorder.held_bytes -= self._counted
             self._held = None
             if not recorder.is_problem(record):
                 return
             for one in held:
                 if isinstance(one, tuple):
-                    self.meant(one)
+                    recorder.send_events(self.number, one)
                 else:
                     recorder.send(one)
         end = frames.Close(
@@ -332,15 +345,27 @@ class ExchangeRecording:
         return (time.perf_counter() - self._started) * 1000
 
     def _add(self, frame: frames.Frame, size: int) -> None:
-        """Record a frame; nothing after one that there was no room for, because a gap would mislead."""
-        if self._dropped or self._size > self._most or not self._recorder.has_room():
-            self._dropped += size
-        elif self._held is None:
+        self._size += size
+        if self._size > self._unchecked and not self._has_room(size):
+            return
+        if self._held is None:
             self._recorder.send(frame)
         else:
             self._held.append(frame)
-            self._size += size
-            self._recorder.held_bytes += size
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a frame can be recorded; none is after one that could not, because a gap would mislead."""
+        full = self._held is not None and self._size - size > self._most
+        if self._dropped or full or not self._recorder.has_room():
+            self._dropped += size
+            self._unchecked = -1
+            return False
+        self._unchecked = self._size + _CHECK_BYTES
+        if self._held is not None:
+            self._unchecked = min(self._unchecked, self._most)
+            self._recorder.held_bytes += self._size - self._counted
+            self._counted = self._size
+        return True
 
 
 class _EventTap:

@@ -124,6 +124,8 @@ def encode_batch(batch: Sequence[Frame]) -> bytearray:
 
 def encode_meaning(events: Sequence[Event]) -> bytes:
     """Return events as the JSON array of a `Meant`, a run of text as its deltas."""
+    if not any(type(one) is TextRun for one in events):
+        return _EVENTS.encode(events)
     return b"[%b]" % b",".join(
         _encode_run(one) if type(one) is TextRun else _EVENTS.encode(one) for one in events
     )
