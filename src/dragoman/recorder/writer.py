@@ -29,7 +29,7 @@ from dragoman.redaction import blotter
 
 _READ_BYTES: Final = 1024 * 1024
 _DIGITS: Final = 3  # of milliseconds
-_NICE: Final = 10
+_NICE: Final = 5
 _SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
