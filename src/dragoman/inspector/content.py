@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from dragoman.inspector.summary import Summary
 from dragoman.recorder.lines import Attempt, Failed, Payload, Received
+from dragoman.wire.json_values import decode_any
 
 _SECONDS: Final = 0.5  # of one answer
 _MOST_BYTES: Final = 64 * 1024 * 1024  # that one answer reads
@@ -116,7 +117,7 @@ def content_text(data: bytes) -> str:
     for line in data.split(b"\n"):
         try:
             texts += _line_texts(line, deltas)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
             continue  # not ours, or cut
     if not deltas:
         texts += _raw_texts(data)
@@ -155,8 +156,8 @@ def _joined(deltas: Iterable[_Delta]) -> Iterator[str]:
 
 def _strings_of(body: bytes) -> Iterator[str]:
     try:
-        yield from _strings(msgspec.json.decode(body), _DEPTH)
-    except msgspec.DecodeError:
+        yield from _strings(decode_any(body), _DEPTH)
+    except (msgspec.DecodeError, UnicodeError):
         yield body.decode("utf-8", "replace")
 
 
