@@ -381,7 +381,7 @@ class _Import:
                 continue
             reason = _PARAM_REASONS.get(name, _FEATURE)
             if "cost" in name:
-                reason = "Dragoman does not calculate costs"
+                reason = "write it under `[[prices]]`, for a million tokens"
             self._draft.lose(f"{path}.{name}", reason)
 
     def _model_facts(self, group: str, info: Table, path: str) -> None:
