@@ -21,6 +21,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import OpaqueKind
 
 PREFIX: Final = "dgm1."
+BASE64_PREFIX: Final = "ZGdtMS"  # what an envelope in base64 begins with
 _MAC_BYTES: Final = 12
 # Text packs well, but what unpacks to more than this many times the limit is not reasoning.
 _MAX_SWELL: Final = 16
@@ -40,6 +41,8 @@ class Envelope(
         "digest": "h",
         "item_id": "i",
         "call_id": "c",
+        "place": "p",
+        "more": "e",
     },
 ):
     """What an envelope holds."""
@@ -52,6 +55,9 @@ class Envelope(
     digest: str = ""  # of the reasoning text, to see that the client sends it back unchanged
     item_id: str = ""
     call_id: str = ""
+    # Where a client keeps the state of several blocks in one place: what came before this one, and the others.
+    place: int | None = None
+    more: tuple["Envelope", ...] = ()
 
 
 def text_digest(text: str) -> str:

@@ -16,7 +16,7 @@ from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.tool_policy import check_needed, must_narrow, narrowed
-from dragoman.envelopes import PREFIX, Sealer
+from dragoman.envelopes import BASE64_PREFIX, PREFIX, Sealer
 from dragoman.errors import (
     DragomanError,
     MalformedError,
@@ -263,7 +263,8 @@ def _holds_minted(client: ClientRequest) -> bool:
 
 def _has_minted(body: bytes) -> bool:
     """Return whether a request may hold ids or envelopes that were made here."""
-    return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
+    marks = (PREFIX.encode(), BASE64_PREFIX.encode(), b'"gx', b'"gh-')
+    return any(mark in body for mark in marks)
 
 
 def _forward(

@@ -32,7 +32,7 @@ def test_commands_options_and_values_are_completed() -> None:
     assert ["serve", "show", "simulate"] == completed("s")
     assert ["--version", "--help"] == completed("--")
     assert ["--upstream", "--upstream-dialect", "--upstream-key-env"] == completed("run", "--up")
-    assert ["chat", "anthropic", "responses"] == completed("translate", "--from", "")
+    assert ["chat", "anthropic", "responses", "gemini"] == completed("translate", "--from", "")
     assert ["claude", "codex"] == completed("run", "c")
 
 

@@ -63,6 +63,7 @@ def _reasoning(draw: st.DrawFn, dialect: str, index: int) -> list[Event]:
         "chat": Opaque(index, OpaqueKind.PLAIN, "", "generic"),
         "anthropic": Opaque(index, OpaqueKind.SIGNATURE, draw(names), "anthropic"),
         "responses": Opaque(index, OpaqueKind.ENCRYPTED, draw(names), "openai"),
+        "gemini": Opaque(index, OpaqueKind.SIGNATURE, draw(names), "gemini-api"),
     }[dialect]
     return [*events, opaque, BlockEnd(index)]
 
@@ -98,11 +99,12 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
     calls = 0
     index = 0
     # A cut call is closed for a Messages client, which cannot tell it from a whole one.
-    cut = draw(st.booleans()) and draw(st.booleans()) and dialect != "anthropic"
+    whole_calls = dialect in ("anthropic", "gemini")  # nor does a Gemini client get half of a call
+    cut = draw(st.booleans()) and draw(st.booleans()) and not whole_calls
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=6)):
-        # Chat has no borders between blocks of one kind, and Messages has no refusal blocks.
-        if (kind == last and kind != "call" and dialect == "chat") or (
-            kind == "refusal" and dialect == "anthropic"
+        # Chat and Gemini have no borders between blocks of one kind, Messages and Gemini no refusal blocks.
+        if (kind == last and kind != "call" and dialect in ("chat", "gemini")) or (
+            kind == "refusal" and dialect in ("anthropic", "gemini")
         ):
             continue
         last = kind
@@ -124,7 +126,9 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
         index += 1
     if cut:
         events += _call(draw, index, f"call_{index}", cut=True)
-    if draw(st.booleans()) and draw(st.booleans()):
+    # A Gemini reader takes the last call before a failure, or before a limit, for one that may be truncated.
+    doubted = last == "call" and dialect == "gemini"
+    if draw(st.booleans()) and draw(st.booleans()) and not doubted:
         events.append(Fault(FaultKind.OVERLOADED, "too much to do", code="server_is_overloaded"))
         return events
     usage = draw(
@@ -139,7 +143,8 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
             final=True,
         )
     )
-    events.append(Finish(_reason(draw, last, calls, cut=cut)))
+    reason = FinishReason.TOOL_CALLS if doubted else _reason(draw, last, calls, cut=cut)
+    events.append(Finish(reason))
     return events
 
 

@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dragoman"
 _SECTION = re.compile(r"^### (.+)$", re.MULTILINE)
 _NAME = re.compile(r"`([\w/]+(?:\.py|/))`")
-_DIALECTS = ("anthropic", "chat", "responses")
+_DIALECTS = ("anthropic", "chat", "gemini", "responses")
 _UNMAPPED = {"__init__.py", "__main__.py", "_version.py"}
 
 

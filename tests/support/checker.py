@@ -21,7 +21,7 @@ def render(dialect: str, events: Events) -> bytes:
         if isinstance(event, str):
             out += b"data: %b\n\n" % event.encode()
             continue
-        if dialect != "chat":
+        if dialect not in ("chat", "gemini"):
             out += b"event: %b\n" % event.get("type", "").encode()
         out += b"data: %b\n\n" % msgspec.json.encode(event)
     return out

@@ -14,7 +14,12 @@ from dragoman.turn.request import Request
 
 ROOT = Path(__file__).parent.parent / "corpus" / "requests"
 # An upstream of each dialect that can say all that the dialect can.
-PROFILES = {"chat": "generic", "anthropic": "anthropic", "responses": "openai"}
+PROFILES = {
+    "chat": "generic",
+    "anthropic": "anthropic",
+    "responses": "openai",
+    "gemini": "gemini-api",
+}
 
 
 class RequestCase:

@@ -58,7 +58,7 @@ class IncomingAnswer:
             raise MisuseError("a stream can be entered only once")
         exchange = self._exchange = HttpExchange(self._session(), self._timeout)
         try:
-            await exchange.open(self._call.body, self._call.headers)
+            await exchange.open(self._call.url, self._call.body, self._call.headers)
         except BaseException:
             await exchange.close()
             raise

@@ -34,9 +34,9 @@ class Client:
 
     Args:
         base_url: Where the API begins, without the path of the call: `https://api.openai.com/v1`.
-        dialect: What the server speaks: `chat`, `anthropic` or `responses`.
+        dialect: What the server speaks: `chat`, `anthropic`, `responses` or `gemini`.
         model: The model of requests that name none.
-        api_key: Sent as the dialect demands it: as a bearer token, or as `x-api-key`.
+        api_key: Sent as the dialect demands it: as a bearer token, as `x-api-key` or as `x-goog-api-key`.
         profile: What the server can and cannot do: a name such as `deepseek`, or a `Profile`.
         native_format: The format of tool calls that the model writes as text: a family's name, a `Format`, `auto` to
             choose by the model's name, `none` to leave text alone.
@@ -132,7 +132,7 @@ class Client:
         call = prepare(request, self._settings, stream=False)
         exchange = HttpExchange(self._session(), timeout)
         try:
-            await exchange.open(call.body, call.headers)
+            await exchange.open(call.url, call.body, call.headers)
             body = await _read_all(exchange, self._settings.limits)
             answer = call.read(body)
             if answer.fault is not None:

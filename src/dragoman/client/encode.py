@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
+from yarl import URL
 
 from dragoman.answer_reader import AnswerReader, read_body
 from dragoman.client.errors import ClientError
@@ -27,6 +28,7 @@ class Prepared(Struct, frozen=True):
     """One request in the server's dialect."""
 
     request: Request
+    url: URL
     body: bytes
     headers: dict[str, str]
     losses: tuple[Loss, ...]  # what the dialect or the server cannot express
@@ -101,9 +103,14 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         passed = TooLargeError("max_request_bytes", most)
         why = f"the request is not sent: {passed}"
         raise ClientError("limit", why, code=passed.limit, kind=FaultKind.TOO_LARGE)
+    url, body = settings.url, encoded.body
+    if settings.dialect.split_request is not None:
+        path, body = settings.dialect.split_request(body)
+        url = URL(f"{settings.base_url}{path}")
     return Prepared(
         request,
-        encoded.body,
+        url,
+        body,
         {"accept": _ACCEPT[stream], **settings.headers},
         request.losses + encoded.losses,
         encoded.stop,

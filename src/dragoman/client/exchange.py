@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from yarl import URL
+
 from dragoman.client.errors import ClientError, cancelled, refusal, transport_error
 from dragoman.client.settings import Settings
 from dragoman.errors import MisuseError
@@ -60,7 +62,7 @@ class HttpExchange:
         self.status: int = 0
         self.request_id: str = ""
 
-    async def open(self, body: bytes, headers: Mapping[str, str]) -> None:
+    async def open(self, url: URL, body: bytes, headers: Mapping[str, str]) -> None:
         """Send the request and wait for a successful status.
 
         Raises:
@@ -73,7 +75,7 @@ class HttpExchange:
             async with asyncio.timeout(None if due is None else due - self._began) as self._opening:
                 reply = await self._session.connector.open(
                     "POST",
-                    settings.url,
+                    url,
                     headers=headers,
                     body=body,
                     connect_seconds=self._times.connect,

@@ -8,6 +8,8 @@ from dragoman.errors import ConfigError
 from dragoman.turn.request import DialectName
 
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")  # built in
+# Those that are translated and checked: the last ones are not served, spoken, simulated or probed yet.
+CORE_NAMES: Final[tuple[DialectName, ...]] = (*DIALECT_NAMES, "gemini")
 DEFAULT_DIALECT: Final[DialectName] = "chat"  # of failures that no path or header gives a dialect
 
 _loaded: Final[dict[str, Dialect]] = {}
@@ -21,14 +23,14 @@ def register(added: Dialect) -> None:
     Raises:
         ConfigError: there is one of that name.
     """
-    if added.name in dialect_names():
+    if added.name in (*dialect_names(), *CORE_NAMES):
         raise ConfigError(f"there is a dialect `{added.name}` already")
     _loaded[added.name] = added
 
 
 def dialect_names() -> tuple[DialectName, ...]:
-    """Return the names of all dialects: the built-in ones first."""
-    return (*DIALECT_NAMES, *(name for name in _loaded if name not in DIALECT_NAMES))
+    """Return the names of all dialects that shells offer: the built-in ones first."""
+    return (*DIALECT_NAMES, *(name for name in _loaded if name not in CORE_NAMES))
 
 
 def dialect(name: str) -> Dialect:
@@ -40,7 +42,7 @@ def dialect(name: str) -> Dialect:
     found = _loaded.get(name)
     if found is not None:
         return found
-    if name not in DIALECT_NAMES:
+    if name not in CORE_NAMES:
         raise ConfigError(f"no dialect `{name}`; there are {', '.join(dialect_names())}")
     found = import_module(f"dragoman.dialects.{name}").DIALECT
     assert isinstance(found, Dialect)  # noqa: S101 -- our own modules

@@ -56,7 +56,7 @@ class Writer(Protocol):
         ...
 
 
-AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "none"]
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "none"]
 
 
 def auth_header(style: AuthStyle, key: str) -> dict[str, str]:
@@ -64,8 +64,8 @@ def auth_header(style: AuthStyle, key: str) -> dict[str, str]:
     match style:
         case "bearer":
             return {"authorization": f"Bearer {key}"}
-        case "x-api-key":
-            return {"x-api-key": key}
+        case "x-api-key" | "x-goog-api-key":
+            return {style: key}
     return {}
 
 
@@ -145,6 +145,9 @@ class Dialect:
     kept_by_vendor: tuple[str, ...] = ()
 
     # --- its HTTP API
+    # The path after a server's base URL and the body on the wire, where the path names what elsewhere is a field
+    # of the body.  None: the path is `path`, and the body is sent as it is.
+    split_request: Callable[[bytes], tuple[str, bytes]] | None = None
     auth: AuthStyle = "bearer"  # how the vendor's clients send a key
     request_headers: tuple[tuple[str, str], ...] = ()  # sent with every request
     # Headers of a client that an upstream of the same dialect gets too; of the second kind only if its profile

@@ -290,7 +290,7 @@ def _any_tool(own: bytes, any_tool: bytes) -> Raw:
 
 _VARIANT: Final = re.compile(r"_preview(_\d{4}_\d{2}_\d{2})?\Z|_\d{4}_\d{2}_\d{2}\Z|_\d{8}\Z")
 # The vendor whose tools a dialect was made for.
-_VENDORS: Final = {"anthropic": "anthropic", "responses": "openai"}
+_VENDORS: Final = {"anthropic": "anthropic", "responses": "openai", "gemini": "google"}
 CHAT_SEARCH: Final = "$.web_search_options"  # where a Chat client asks for a search
 _TRANSLATED: Final = frozenset({"web_search"})  # kinds that other dialects have too
 # Fields of a definition that are not options.

@@ -6,7 +6,13 @@ from functools import lru_cache
 from msgspec import structs
 
 from dragoman.errors import ConfigError
-from dragoman.profiles.catalogue import ALIASES, FAMILIES_WANTING_REASONING, PROFILES, VENDOR_MODELS
+from dragoman.profiles.catalogue import (
+    ALIASES,
+    FAMILIES_WANTING_REASONING,
+    GEMINI_MODELS,
+    PROFILES,
+    VENDOR_MODELS,
+)
 from dragoman.profiles.profile import Profile
 
 
@@ -40,4 +46,7 @@ def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> 
     own = VENDOR_MODELS.get(dialect)
     if profile.vendor_models and own is not None and own.match(name):
         profile = structs.replace(profile, vendor_tools=True)
+    if profile.requires_call_signatures and dialect == "gemini":
+        differing = next(facts for names, facts in GEMINI_MODELS if names.match(name))
+        profile = structs.replace(profile, **differing)
     return profile

@@ -62,6 +62,29 @@ _ANTHROPIC: Final = Profile(
     signed_reasoning=True,
 )
 
+_GEMINI_API: Final = Profile(
+    name="gemini-api",
+    description="Gemini models through Google's own API with an API key (AI Studio)",
+    think_tags="off",
+    signs_calls=True,
+    requires_call_signatures=True,  # Gemini 3; see GEMINI_MODELS for the others
+    user_field="none",
+    max_stop_sequences=5,
+    max_output_tokens=65_536,
+    midturn_system=False,  # the dialect has no role for it
+    alternate_roles=True,
+    tool_content="parts",
+    tool_images="native",
+    supports_parallel_flag=False,
+    server_tools=("web_search", "web_fetch", "code_execution"),
+    vendor_tools=True,
+    vendor_sampling=True,
+    supported_efforts=("minimal", "low", "medium", "high"),
+    # Its state is a signature on each call, kept with the call; there is no text to give back.
+    replay_reasoning="never",
+    signed_reasoning=True,
+)
+
 _VLLM: Final = Profile(
     name="vllm",
     description="vLLM's OpenAI-compatible server",
@@ -268,6 +291,12 @@ _ALL: Final = (
         # Its state is a signature on each call, kept with the call; there is no text to give back.
         replay_reasoning="never",
     ),
+    _GEMINI_API,
+    structs.replace(
+        _GEMINI_API,
+        name="vertex",
+        description="Gemini models on Google Cloud's Vertex AI",
+    ),
     Profile(
         name="groq",
         description="Groq's own API",
@@ -364,6 +393,28 @@ VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
     "anthropic": re.compile(r"claude"),
     "responses": re.compile(r"gpt-(?!oss)|chatgpt|codex|o[134](?:-|\Z)|computer-use"),
 }
+
+# What models of the dialect `gemini` differ in, by how their names begin; the first that fits counts.
+GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
+    (
+        re.compile(r"gemini-2\.5"),
+        {
+            "reasoning_control": "budget",
+            "requires_call_signatures": False,
+            "tool_images": "follow_up",
+        },
+    ),
+    (re.compile(r"gemini-(?:[3-9]|\d\d)"), {}),
+    # Older ones, and models of others behind the same API: a thinking setting is a 400 there.
+    (
+        re.compile(r""),
+        {
+            "reasoning_control": "none",
+            "requires_call_signatures": False,
+            "tool_images": "follow_up",
+        },
+    ),
+)
 
 # Families of models that lose their thread, or are refused, without the reasoning of earlier turns:
 # which turns it goes back with, as on the vendor's own servers.

@@ -23,6 +23,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         lenient_eof: A stream that ends after complete tool calls counts as finished.
         truncation_unreported: A response that reached its limit ends as one that is complete.
         signs_calls: May send state that signs a tool call, right after the call's header.
+        requires_call_signatures: Refuses calls of the current turn without the state that signs them.
         tool_calls: "whole" holds each call until it is complete.
         max_tokens_field: The Chat field of the output limit.
         max_output_tokens: Larger values are clamped to this.
@@ -98,6 +99,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     signs_calls: bool = (
         False  # may send state that signs a tool call, right after the call's header
+    )
+    requires_call_signatures: bool = (
+        False  # refuses calls of the current turn without the state that signs them
     )
     tool_calls: Literal["stream", "whole"] = (
         "stream"  # "whole" holds each call until it is complete

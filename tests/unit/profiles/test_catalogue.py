@@ -256,3 +256,23 @@ def test_nothing_is_left_to_the_model_once_it_is_known() -> None:
         found = for_model(one, "m", None, "chat")
         assert "auto" != found.replay_reasoning
         assert found == one or one.replay_reasoning == "auto"
+
+
+@pytest.mark.parametrize(
+    ("model", "control", "signatures", "images"),
+    [
+        ("gemini-3.1-pro-preview", "reasoning_effort", True, "native"),
+        ("gemini-2.5-flash", "budget", False, "follow_up"),
+        ("gemma-3-27b", "none", False, "follow_up"),
+    ],
+)
+def test_gemini_models_differ_by_their_names(
+    model: str, control: str, signatures: bool, images: str
+) -> None:
+    found = for_model(profile("vertex"), model, None, "gemini")
+
+    assert (control, signatures, images) == (
+        found.reasoning_control,
+        found.requires_call_signatures,
+        found.tool_images,
+    )

@@ -1,0 +1,300 @@
+"""Reads the answers of a Gemini upstream, streamed or complete, into the assembler.
+
+Reads liberally.  A finish reason may come with the last content, alone, or twice; counts may follow it: the end
+is emitted at the end of input and not before.  Chunks are deltas; only the counts are cumulative.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.context import Exchange
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.framing import assembler_for, truncated
+from dragoman.dialects.gemini.block_reader import Blocks
+from dragoman.dialects.gemini.errors import event_fault
+from dragoman.dialects.gemini.schema import (
+    NO_RAW,
+    VENDOR,
+    Candidate,
+    Chunk,
+    GroundingChunk,
+    GroundingMetadata,
+    GroundingSupport,
+    TextChunk,
+    UsageMetadata,
+    WebSource,
+    given,
+)
+from dragoman.errors import MalformedError
+from dragoman.turn.assembler import Assembler
+from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
+from dragoman.wire.sse import Frame
+
+_CHUNK: Final = msgspec.json.Decoder(Chunk)
+_CHUNKS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+_TEXT: Final = msgspec.json.Decoder(TextChunk)
+_USAGE: Final = msgspec.json.Decoder(UsageMetadata, strict=False)  # int64 may come as a string
+_GROUNDING: Final = msgspec.json.Decoder(GroundingMetadata)
+
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "STOP": FinishReason.STOP,
+    "MAX_TOKENS": FinishReason.LENGTH,
+    "SAFETY": FinishReason.CONTENT_FILTER,
+    "RECITATION": FinishReason.CONTENT_FILTER,
+    "BLOCKLIST": FinishReason.CONTENT_FILTER,
+    "PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
+    "SPII": FinishReason.CONTENT_FILTER,
+    "LANGUAGE": FinishReason.CONTENT_FILTER,
+    "IMAGE_SAFETY": FinishReason.CONTENT_FILTER,
+    "IMAGE_PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
+    "IMAGE_RECITATION": FinishReason.CONTENT_FILTER,
+    "CONTINUATION": FinishReason.PAUSE,
+}
+# The model's call was unusable and is not in the content.
+_BAD_CALLS: Final = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
+)
+# Say nothing about the answer: content makes it a normal one, none a failure.
+_VAGUE: Final = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED", ""})
+
+
+def read_usage(raw: Raw) -> Usage:
+    """Read token counts.
+
+    Raises:
+        MalformedError: they are not counts.
+    """
+    counts = decode(_USAGE, bytes(raw))
+    prompt, tools = _count(counts.prompt_token_count), _count(counts.tool_use_prompt_token_count)
+    cached, thoughts = (
+        _count(counts.cached_content_token_count),
+        _count(counts.thoughts_token_count),
+    )
+    output = _count(counts.candidates_token_count) + thoughts
+    # Counts of zero are left out, and clones leave out more: what the sum has beyond the rest is output.
+    output += max(0, _count(counts.total_token_count) - prompt - tools - output)
+    return Usage(
+        input_tokens=max(0, prompt + tools - cached),
+        output_tokens=output,
+        cache_read_tokens=cached,
+        reasoning_tokens=thoughts,
+    )
+
+
+def _count(given_count: int | None) -> int:
+    return max(0, given_count or 0)
+
+
+class GeminiReader:
+    """Know what each chunk of an answer means."""
+
+    reasoning_field = ""  # the dialect has one place for it
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.assembler: Assembler = assembler_for(exchange)
+        request = exchange.request
+        # Offsets of citations count bytes: where a search may cite, the text is kept to convert them.
+        searches = request is not None and any(tool.server for tool in request.tools)
+        self._blocks = Blocks(self.assembler, exchange.limits, keep_text=searches)
+        self._keeps_text = searches
+        self._lenient_eof = exchange.profile.lenient_eof
+        self._reason: str | None = None
+        self._message = ""  # with which the finish reason is explained
+        self._blocked = ""  # why the prompt was refused
+        self._grounding = NO_RAW
+        self._plain = False  # the last chunk was text and nothing else: so may be the next one
+
+    @property
+    def pending(self) -> bool:
+        """A call waits for what follows it, or the end is near."""
+        return self._blocks.held or (self._ends and not self.assembler.ended)
+
+    @property
+    def _ends(self) -> bool:
+        return self._reason is not None or bool(self._blocked)
+
+    def read(self, frame: Frame, /) -> None:
+        """Tell the assembler what a chunk says.
+
+        Raises:
+            MalformedError: it is not a chunk.
+        """
+        if frame.data.startswith(b"[DONE]"):
+            return  # of servers that imitate Google; counts may still follow
+        self._read_chunk(frame.data)
+
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        return self._plain and self.assembler.in_text and not self.pending and not self._keeps_text
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of a chunk that would add text, and say nothing else."""
+        try:
+            chunk = _TEXT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+        if len(chunk.candidates) != 1 or len(chunk.candidates[0].content.parts) != 1:
+            return ""
+        return chunk.candidates[0].content.parts[0].text
+
+    def add_text(self, chars: int, /) -> None:
+        """Know of text for the open block that was read elsewhere."""
+        self.assembler.add_text(chars)
+
+    def end(self) -> None:
+        """End of input: end the turn, or say that it was cut."""
+        if self.assembler.ended:
+            return
+        if self._ends:
+            self._finish()
+        elif self._lenient_eof and self.assembler.has_calls:
+            detail = "the stream just ended after its calls"
+            self.assembler.loss("finish_reason_fixed", detail=detail)
+            self._reason = "STOP"
+            self._finish()
+        else:
+            self.assembler.fault(truncated(self._blocks.inside))
+
+    def read_body(self, body: bytes, /) -> None:
+        """Tell the assembler what a complete answer says, or the list of chunks of a stream without `alt=sse`.
+
+        Raises:
+            MalformedError: it is neither an answer nor an error.
+        """
+        if body.lstrip()[:1] != b"[":
+            self._read_chunk(body)
+            if not self.assembler.ended and not self._ends:
+                raise MalformedError("an answer without a finish reason", path="$.candidates")
+        else:
+            for raw in decode(_CHUNKS, body):
+                if not self.assembler.ended:
+                    self._read_chunk(bytes(raw))
+        self.end()
+
+    # --- chunks -----------------------------------------------------------------------------------
+
+    def _read_chunk(self, data: bytes) -> None:
+        try:
+            chunk = _CHUNK.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            chunk = decode(_CHUNK, data)
+        self._plain = False
+        if given(chunk.error):
+            self.assembler.fault(event_fault(chunk.error))
+            return
+        candidates = chunk.candidates or []
+        feedback = chunk.prompt_feedback
+        if candidates or (feedback is not None and feedback.block_reason):
+            self.assembler.start(model=chunk.model_version or "", id=chunk.response_id or "")
+        if feedback is not None and feedback.block_reason:
+            self._blocked = feedback.block_reason
+            self._message = feedback.block_reason_message or ""
+        if candidates:
+            self._candidate(self._first(candidates))
+        if given(chunk.usage_metadata) and not self.assembler.ended:
+            self.assembler.usage(read_usage(chunk.usage_metadata))
+
+    def _first(self, candidates: Sequence[Candidate]) -> Candidate:
+        first = next((one for one in candidates if not one.index), candidates[0])
+        if len(candidates) > 1:
+            # Case: gemini/several_candidates.
+            self.assembler.loss("choice_dropped", "$.candidates")
+        return first
+
+    def _candidate(self, candidate: Candidate) -> None:
+        content = candidate.content
+        parts = (content.parts if content is not None else None) or ()
+        if parts and self._reason is not None:
+            # Without it the answer would depend on where its stream stops.  Case: gemini/content_after_the_finish.
+            self.assembler.loss("content_after_finish", "$.candidates[0].content")
+            parts = ()
+        for raw in parts:
+            self._blocks.add(raw, candidate.logprobs_result)
+            if self.assembler.ended:
+                return
+        self._plain = self._blocks.in_text
+        if given(candidate.grounding_metadata):
+            self._grounding = candidate.grounding_metadata  # it grows: the last one counts
+        if candidate.finish_reason is not None:
+            self._reason = str(candidate.finish_reason).upper()
+            self._message = candidate.finish_message or self._message
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        word = self._reason or ""
+        reason = FINISH_REASONS.get(word)
+        if self._reason is None and self._blocked:
+            word, reason = self._blocked, FinishReason.CONTENT_FILTER
+        self._blocks.end_call(cut=reason in CUT_REASONS)
+        if given(self._grounding):
+            self._cite()
+        calls, content = self.assembler.has_calls, self.assembler.index >= 0
+        if (word in _BAD_CALLS and not calls) or (word in _VAGUE and not content):
+            self.assembler.fault(_bad_ending(word, self._message))
+            return
+        if word in _BAD_CALLS:
+            self.assembler.loss("finish_reason_fixed", detail=f"{word} although calls were made")
+            reason = FinishReason.TOOL_CALLS
+        elif reason is None:
+            self.assembler.loss("finish_reason_unknown", detail=word[:40])
+            reason = FinishReason.STOP
+        if reason is FinishReason.STOP and calls:
+            reason = FinishReason.TOOL_CALLS  # the dialect has one word for both
+        filtered = reason is FinishReason.CONTENT_FILTER
+        self.assembler.finish(
+            reason,
+            category=word.lower() if filtered else "",
+            explanation=self._message if filtered else "",
+            raw="" if word in FINISH_REASONS else word[:40],
+        )
+
+    # --- citations --------------------------------------------------------------------------------
+
+    def _cite(self) -> None:
+        """Emit the sources of the text block, if it is still open."""
+        grounding = decode(_GROUNDING, bytes(self._grounding))
+        sources = grounding.grounding_chunks or []
+        if not sources:
+            return
+        if not self.assembler.in_text:
+            self.assembler.loss("citations_dropped", "$.candidates[0].groundingMetadata")
+            return
+        text = "".join(self._blocks.texts).encode("utf-8", "surrogatepass")
+        cited: set[int] = set()
+        for support in grounding.grounding_supports or ():
+            for at in support.grounding_chunk_indices or ():
+                if 0 <= at < len(sources):
+                    cited.add(at)
+                    self.assembler.citation(_citation(sources[at], support, text))
+        for at, source in enumerate(sources):
+            if at not in cited:
+                self.assembler.citation(_citation(source, GroundingSupport(), text))
+
+
+def _citation(source: GroundingChunk, support: GroundingSupport, text: bytes) -> Citation:
+    web = source.web or source.retrieved_context or source.maps or WebSource()
+    segment = support.segment
+    start = end = None
+    if segment is not None and text and segment.end_index is not None:
+        start = _characters(text, segment.start_index or 0)
+        end = _characters(text, segment.end_index)
+    raw = Raw(encode({"groundingChunk": source, "groundingSupport": support}))
+    return Citation(0, web.uri or "", web.title or "", "", start, end, VENDOR, raw)
+
+
+def _characters(text: bytes, offset: int) -> int:
+    """Return the offset in characters of an offset in bytes."""
+    return len(text[: max(0, offset)].decode("utf-8", "ignore"))
+
+
+def _bad_ending(word: str, message: str) -> Fault:
+    """Return the failure of an answer that ended without anything that a client could use."""
+    detail = f": {message}" if message else ""
+    reason = f"the upstream ended its response with {word or 'no content'}{detail}"
+    return Fault(FaultKind.UPSTREAM_BAD, reason, code=word.lower() or "upstream_empty")

@@ -1,0 +1,579 @@
+"""Encodes events as a stream of `streamGenerateContent`.
+
+Clients are strict about the bytes: one line `data: ` with a whole JSON object, a blank line, no names of events,
+no comments.  Each chunk has a role and at least one part; without them an SDK forgets the whole answer.  Calls
+are written whole, when their block has ended.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.context import Exchange
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
+from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
+from dragoman.dialects.gemini.errors import error_object
+from dragoman.dialects.gemini.schema import (
+    VENDOR,
+    GroundingChunk,
+    GroundingMetadata,
+    GroundingSupport,
+    Segment,
+    UsageMetadata,
+    WebSource,
+)
+from dragoman.dialects.identity import Identity, identity_of
+from dragoman.envelopes import Envelope, text_digest
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    TextRun,
+    Usage,
+)
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.state import Legality
+from dragoman.turn.tools import wire_name
+from dragoman.wire.json_values import decode_any
+
+KEEP_ALIVE: Final = b"\r\n"  # comments and named events end the stream for several SDKs
+
+# --- parts, counts and endings --------------------------------------------------------------------
+# The writer and `encode_body` share this, so that a client accumulates from the stream what the body says.
+
+PART_BREAK: Final = "\n\n"  # between the parts of a summary
+
+FINISH_WORDS: Final[dict[FinishReason, str]] = {
+    FinishReason.STOP: "STOP",
+    FinishReason.STOP_SEQUENCE: "STOP",
+    FinishReason.TOOL_CALLS: "STOP",
+    FinishReason.REFUSAL: "STOP",
+    FinishReason.COMPACTION: "STOP",
+    FinishReason.LENGTH: "MAX_TOKENS",
+    FinishReason.CONTEXT_FULL: "MAX_TOKENS",
+    FinishReason.PAUSE: "MAX_TOKENS",
+    FinishReason.CONTENT_FILTER: "SAFETY",
+}
+# Why a prompt is refused as a whole, in the words of the dialect.
+_BLOCK_REASONS: Final = frozenset(
+    {"SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "JAILBREAK"}
+)
+
+
+def finish_word(finish: Finish) -> str:
+    """Return the word for an ending; a filter's own word if it is one of the dialect's."""
+    if finish.reason is FinishReason.CONTENT_FILTER:
+        word = finish.category.upper()
+        if FINISH_REASONS.get(word) is FinishReason.CONTENT_FILTER:
+            return word
+    return FINISH_WORDS[finish.reason]
+
+
+def feedback_of(finish: Finish, *, empty: bool) -> dict[str, str] | None:
+    """Return `promptFeedback`: why a prompt was refused before anything was answered."""
+    if finish.reason is not FinishReason.CONTENT_FILTER or not empty:
+        return None
+    word = finish.category.upper()
+    feedback = {"blockReason": word if word in _BLOCK_REASONS else "SAFETY"}
+    return feedback | ({"blockReasonMessage": finish.explanation} if finish.explanation else {})
+
+
+def usage_of(usage: Usage | None) -> UsageMetadata:
+    """Return the counts; those of zero are left out, as Google does."""
+    counts = usage or Usage()
+    answered = max(0, counts.output_tokens - counts.reasoning_tokens)
+    return UsageMetadata(
+        prompt_token_count=counts.prompt_tokens,
+        cached_content_token_count=counts.cache_read_tokens or None,
+        candidates_token_count=answered,
+        thoughts_token_count=counts.reasoning_tokens or None,
+        total_token_count=counts.prompt_tokens + answered + counts.reasoning_tokens,
+    )
+
+
+def response_identity(start: Start, exchange: Exchange) -> Identity:
+    """Return what an answer says of itself."""
+    return identity_of(start, exchange, prefix="", what="response")
+
+
+def join_segments(segments: Sequence[ReasoningSegment]) -> str:
+    """Return all reasoning as one text."""
+    return PART_BREAK.join(segment.text for segment in segments)
+
+
+def shows_thoughts(exchange: Exchange) -> bool:
+    """Return whether the client asked to see reasoning; one whose request is not known gets it."""
+    return exchange.request is None or exchange.request.reasoning.show in ("summary", "full")
+
+
+def call_part(name: str, call_id: str, arguments: str, signature: str) -> bytes:
+    """Return the part of a whole call."""
+    signed = b',"thoughtSignature":%b' % encode(signature) if signature else b""
+    return b'{"functionCall":{"name":%b,"args":%b,"id":%b}%b}' % (
+        encode(name),
+        arguments.encode("utf-8", "replace"),
+        encode(call_id),
+        signed,
+    )
+
+
+def half_call(name: str, text: str) -> str:
+    """Return the text that replaces a call with truncated or invalid arguments.
+
+    `args` is an object, which cannot show that something is missing, and clients run every call.
+    """
+    return f"[incomplete call of the tool `{name}`, not to be run: {text}]"
+
+
+def is_object(arguments: str) -> bool:
+    """Return whether arguments can be written: Google's are objects."""
+    try:
+        _OBJECT.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+_OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
+
+
+def compact(raw: Raw) -> bytes:
+    """Return JSON on one line."""
+    data = bytes(raw)
+    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
+
+
+class Grounding:
+    """The sources of an answer, for its end."""
+
+    def __init__(self, losses: list[Loss]) -> None:
+        self._losses = losses
+        self._chunks: list[GroundingChunk] = []
+        self._supports: list[GroundingSupport] = []
+        self._cited: list[Citation] = []
+
+    def add(self, citation: Citation) -> None:
+        """Cite a source for the open text block."""
+        if not citation.url:
+            self._losses.append(Loss("citations_dropped", f"block {citation.index}"))
+            return
+        self._cited.append(citation)
+
+    def end_block(self, text: str, part: int) -> None:
+        """Note where the citations of a text block point: offsets of the dialect count bytes."""
+        for one in self._cited:
+            source = GroundingChunk(web=WebSource(one.url, one.title or None))
+            if source not in self._chunks:
+                self._chunks.append(source)
+            if one.start is None or one.end is None or one.end > len(text):
+                continue
+            start = len(text[: one.start].encode("utf-8", "surrogatepass"))
+            cited = text[one.start : one.end]
+            end = start + len(cited.encode("utf-8", "surrogatepass"))
+            segment = Segment(part or None, start or None, end, cited)
+            at = self._chunks.index(source)
+            self._supports.append(GroundingSupport(segment, [at]))
+        self._cited.clear()
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._cited)
+
+    def metadata(self) -> GroundingMetadata | None:
+        if not self._chunks:
+            return None
+        return GroundingMetadata(self._chunks, self._supports or None)
+
+
+class Sealing:
+    """Reasoning state for a client: Google's own as it is in a relay, any other in an envelope.
+
+    An envelope is in base64, because SDKs decode the field, and on a call, because Gemini CLI drops thoughts and
+    joins texts.  The reasoning between two calls is in the envelope of the second; each entry has its place:
+    the number of texts and calls between the call before and itself.
+    """
+
+    def __init__(self, exchange: Exchange, losses: list[Loss]) -> None:
+        self._exchange = exchange
+        self._losses = losses
+        self._waiting: list[Envelope] = []  # for the next call
+        self._units = 0  # texts and calls since the last call that carried state
+        self._in_text = False
+
+    @property
+    def waits(self) -> bool:
+        """Some state was not written yet."""
+        return bool(self._waiting)
+
+    def text(self) -> None:
+        """Note that text was written."""
+        if not self._in_text:
+            self._in_text = True
+            self._units += 1
+
+    def reasoning(self, opaque: Sequence[Opaque], text: str) -> None:
+        """Note the state of a reasoning block."""
+        if not opaque:
+            return
+        if self._exchange.sealer is None:
+            if any(one.kind is not OpaqueKind.PLAIN for one in opaque):
+                self._losses.append(Loss("opaque_dropped", f"block {opaque[0].index}"))
+            return
+        self._waiting.append(self._envelope(opaque, text, self._units))
+
+    def call(self, opaque: Sequence[Opaque], call_id: str) -> str:
+        """Return what a call carries: empty if there is nothing."""
+        self._in_text = False
+        self._units += 1
+        signatures = [one for one in opaque if one.kind is OpaqueKind.TOOL_SIGNATURE]
+        if self._exchange.keep_identity and signatures:
+            return own_signature(signatures[0].data)
+        if signatures and self._exchange.sealer is None:
+            self._losses.append(Loss("opaque_dropped", f"block {signatures[0].index}"))
+            return ""
+        if signatures:
+            self._waiting.append(self._envelope(signatures[:1], "", None, call_id))
+        sealed = self._sealed()
+        if sealed:
+            self._units = 0
+        return sealed
+
+    def rest(self) -> str:
+        """Return what no call was left to carry."""
+        return self._sealed()
+
+    def _envelope(
+        self, opaque: Sequence[Opaque], text: str, place: int | None, call_id: str = ""
+    ) -> Envelope:
+        state = next((one for one in opaque if one.kind is not OpaqueKind.PLAIN), opaque[0])
+        return Envelope(
+            origin=state.origin,
+            kind=state.kind,
+            model=self._exchange.model,
+            data=state.data,
+            text=text,
+            digest=text_digest(text),
+            item_id=state.item_id,
+            call_id=call_id,
+            place=place,
+        )
+
+    def _sealed(self) -> str:
+        waiting, self._waiting = self._waiting, []
+        if not waiting or self._exchange.sealer is None:
+            return ""
+        first = msgspec.structs.replace(waiting[0], more=tuple(waiting[1:]))
+        sealed = self._exchange.sealer.seal(first)
+        if sealed is None:
+            self._losses.append(Loss("opaque_too_large", "$.candidates[0].content"))
+            return ""
+        return base64.b64encode(sealed.encode()).decode()
+
+
+def own_signature(data: str) -> str:
+    """Return Google's signature from the state of a call; empty if the state is another vendor's."""
+    try:
+        state = decode_any(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+    google = state.get("google") if isinstance(state, dict) else None
+    signature = google.get("thought_signature") if isinstance(google, dict) else None
+    return signature if isinstance(signature, str) else ""
+
+
+# --- the writer -----------------------------------------------------------------------------------
+
+_HEAD: Final = b'data: {"candidates":[{"content":{"parts":['
+_TEXTS: Final = frozenset({TextDelta, TextRun})
+_EMPTY_PART: Final = b'{"text":""}'
+_encode_text: Final = msgspec.json.Encoder().encode
+
+
+class GeminiWriter:
+    """Write one answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.losses: list[Loss] = []
+        self.response = b""  # no server of this dialect stores responses
+        self._exchange = exchange
+        self._legality = Legality()
+        self._check = self._legality.check
+        self._sealing = Sealing(exchange, self.losses)
+        self._grounding = Grounding(self.losses)
+        self._ids = exchange.call_ids
+        self._shown = shows_thoughts(exchange)
+        self._tail = b""  # of every chunk but the last
+        self._text_head = _HEAD + b'{"text":'
+        self._text_tail = b""
+        self._block: BlockStart | None = None  # the open block
+        self._texts: list[
+            str
+        ] = []  # arguments of the open call, or text of the open reasoning block
+        self._opaque: list[Opaque] = []  # of the open block
+        self._part = (Channel.FULL, 0)  # of the open reasoning block
+        self._records: list[bytes] = []  # token probabilities
+        request = exchange.request
+        # Citations need the text that they point to; without a search there are none.
+        self._keep_text = request is None or any(tool.server for tool in request.tools)
+        self._parts = 0  # text blocks so far
+        self._usage: Usage | None = None
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        return False
+
+    def passed(self, raw: bytes, /) -> None:
+        """Nothing of a chunk that has passed concerns what is written later."""
+
+    def adopt(self, raw: bytes, /) -> None:
+        """Keep nothing: clients read no fields that the dialect does not define."""
+
+    def skip(self, event: Event, /) -> None:
+        """Know a delta of text that passes."""
+        if type(event) in _TEXTS:
+            self._check(event)
+        else:
+            self.send(event)
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes of an event.
+
+        Raises:
+            IllegalOrderError: the event is not allowed here.
+        """
+        cls = type(event)
+        legality = self._legality
+        # What `check` looks at first, without a call for every delta.
+        if cls not in legality.allowed or event.index != legality.index:  # type: ignore[union-attr]
+            legality.check(event)
+        if cls is TextDelta and not self._keep_text and event.logprobs is None:  # type: ignore[union-attr]
+            try:
+                return self._text_head + _encode_text(event.text) + self._text_tail  # type: ignore[union-attr]
+            except UnicodeEncodeError:
+                return self._text_head + encode(event.text) + self._text_tail  # type: ignore[union-attr]
+        return self._write(event)
+
+    def _write(self, event: Event) -> bytes:
+        match event:
+            case TextDelta():
+                return self._text(event)
+            case TextRun():
+                return self._text_run(event)
+            case ReasoningDelta():
+                return self._reasoning(event)
+            case ArgsDelta(json=text) | InputDelta(text=text):
+                self._texts.append(text)
+                return b""
+            case RefusalDelta(text=text):
+                return self._text_head + encode(text) + self._text_tail
+            case BlockStart():
+                return self._start_block(event)
+            case BlockEnd():
+                return self._end_block(event)
+            case Opaque():
+                self._opaque.append(event)
+                return b""
+            case Citation():
+                self._grounding.add(event)
+                return b""
+            case Ping():
+                return KEEP_ALIVE
+            case Start():
+                self._start(event)
+                return b""
+            case Usage():
+                self._usage = event
+                return b""
+            case Loss():
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Fault():
+                return b"data: %b\n\n" % error_object(event)
+            case _:
+                assert_never(event)
+
+    def _start(self, event: Start) -> None:
+        who = response_identity(event, self._exchange)
+        self._tail = b',"modelVersion":%b,"responseId":%b}\n\n' % (
+            encode(who.model),
+            encode(who.id),
+        )
+        self._text_tail = b'}],"role":"model"},"index":0}]' + self._tail
+
+    def _chunk(self, part: bytes) -> bytes:
+        return b'%b%b],"role":"model"},"index":0}]%b' % (_HEAD, part, self._tail)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _text(self, event: TextDelta) -> bytes:
+        if self._keep_text:
+            self._texts.append(event.text)
+        if event.logprobs is not None:
+            self._records.append(bytes(event.logprobs))
+        return self._text_head + encode(event.text) + self._text_tail
+
+    def _text_run(self, run: TextRun) -> bytes:
+        """Write each delta as `send` writes it."""
+        if self._keep_text:
+            self._texts.append(run.text)
+        before, after = self._text_head, self._text_tail
+        return b'%b"%b"%b' % (before, (b'"%b%b"' % (after, before)).join(run.bodies), after)
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def _start_block(self, event: BlockStart) -> bytes:
+        self._block = event
+        self._texts.clear()
+        self._opaque.clear()
+        self._part = (Channel.FULL, 0)
+        match event.kind:
+            case BlockKind.TEXT:
+                self._sealing.text()
+            case BlockKind.REFUSAL:
+                self._sealing.text()
+                self.losses.append(Loss("refusal_as_text", f"block {event.index}"))
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                return self._vendor_block(event)
+            case BlockKind.REASONING | BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                pass
+            case _:
+                assert_never(event.kind)
+        return b""
+
+    def _vendor_block(self, event: BlockStart) -> bytes:
+        """Write a block that only its vendor understands; it has no deltas."""
+        if event.vendor == VENDOR:
+            return self._chunk(compact(event.raw))
+        code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
+        self.losses.append(Loss(code, f"block {event.index}", event.vendor))
+        return b""
+
+    def _end_block(self, event: BlockEnd) -> bytes:
+        block = self._block
+        assert block is not None  # noqa: S101 -- the order is legal
+        match block.kind:
+            case BlockKind.TEXT:
+                if self._grounding.waits:
+                    self._grounding.end_block("".join(self._texts), self._parts)
+                self._parts += 1
+            case BlockKind.REASONING:
+                return self._end_reasoning()
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                return self._call(block, "".join(self._texts), complete=event.complete)
+            case _:
+                pass
+        return b""
+
+    def _call(self, block: BlockStart, text: str, *, complete: bool) -> bytes:
+        name = wire_name(block.name, block.namespace) if block.namespace else block.name
+        if block.kind is BlockKind.CUSTOM_CALL:
+            arguments = encode({"input": text}).decode()
+        else:
+            arguments = text
+            complete = complete and is_object(text)
+        if not complete:
+            self._sealing.text()
+            return self._chunk(b'{"text":%b}' % encode(half_call(name, text)))
+        call_id = self._ids.of(block.index, block.call_id)
+        signature = self._sealing.call(self._opaque, call_id)
+        return self._chunk(
+            call_part(
+                name,
+                call_id,
+                compact(Raw(arguments.encode("utf-8", "replace"))).decode(),
+                signature,
+            )
+        )
+
+    # --- reasoning --------------------------------------------------------------------------------
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        part = (event.channel, event.part)
+        text = event.text if part == self._part or not self._texts else PART_BREAK + event.text
+        self._part = part
+        self._texts.append(text)
+        if not self._shown:
+            return b""
+        return self._chunk(b'{"text":%b,"thought":true}' % encode(text))
+
+    def _end_reasoning(self) -> bytes:
+        text = "".join(self._texts)
+        own = next((one for one in self._opaque if one.kind is not OpaqueKind.PLAIN), None)
+        if self._exchange.keep_identity and own is not None:
+            part = b'{"text":"","thoughtSignature":%b%b}'
+            thought = b"" if own.item_id == TEXT_SIGNATURE else b',"thought":true'
+            return self._chunk(part % (encode(own.data), thought))
+        self._sealing.reasoning(self._opaque, text)
+        return b""
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _finish(self, event: Finish) -> bytes:
+        part = _EMPTY_PART
+        if self._sealing.waits and (sealed := self._sealing.rest()):
+            part = b'{"text":"","thoughtSignature":%b}' % encode(sealed)
+        fields: list[bytes] = [b'"finishReason":"%b"' % finish_word(event).encode()]
+        if event.explanation and event.reason is FinishReason.CONTENT_FILTER:
+            fields.append(b'"finishMessage":%b' % encode(event.explanation))
+        metadata = self._grounding.metadata()
+        if metadata is not None:
+            fields.append(b'"groundingMetadata":%b' % encode(metadata))
+        if self._records:
+            fields.append(b'"logprobsResult":%b' % logprobs_of(self._records))
+        feedback = feedback_of(event, empty=self._legality.index < 0)
+        refused = b"" if feedback is None else b',"promptFeedback":%b' % encode(feedback)
+        return b'%b%b],"role":"model"},%b,"index":0}]%b,"usageMetadata":%b%b' % (
+            _HEAD,
+            part,
+            b",".join(fields),
+            refused,
+            encode(usage_of(self._usage)),
+            self._tail,
+        )
+
+
+def logprobs_of(records: Sequence[bytes]) -> bytes:
+    """Return token probabilities as the dialect writes them, from the records of the turn."""
+    chosen: list[object] = []
+    top: list[object] = []
+    for listed in records:
+        try:
+            entries = decode_any(listed)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict):
+                continue
+            chosen.append(_choice(entry))
+            others = entry.get("top_logprobs")
+            listed_top = (
+                [_choice(one) for one in others if isinstance(one, dict)]
+                if isinstance(others, list)
+                else []
+            )
+            top.append({"candidates": listed_top})
+    return encode({"chosenCandidates": chosen, "topCandidates": top})
+
+
+def _choice(record: dict[str, object]) -> dict[str, object]:
+    return {"token": record.get("token"), "logProbability": record.get("logprob")}

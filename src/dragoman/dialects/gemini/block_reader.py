@@ -1,0 +1,317 @@
+"""Which block each part of an answer belongs to.
+
+Parts are appended: neighbouring texts are one text.  A call comes whole, but is only known to be whole when
+something follows it: its closing bracket waits for the next part or for the finish reason, so that a call
+that may be truncated never looks complete.  A signature may follow its call in a separate part.
+"""
+
+import itertools
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.framing import nameless_call
+from dragoman.dialects.gemini.schema import (
+    NO_RAW,
+    SERVER_CALLS,
+    SERVER_RESULTS,
+    VENDOR,
+    FunctionCall,
+    LogprobsResult,
+    Part,
+    PartialArg,
+    given,
+)
+from dragoman.errors import MalformedError, TooLargeError
+from dragoman.limits import Limits
+from dragoman.turn.assembler import Assembler
+from dragoman.turn.events import BlockKind, Channel, OpaqueKind
+from dragoman.wire.json_values import decode_any
+
+TEXT_SIGNATURE: Final = "text"  # the `item_id` of a signature that came on a text part
+_PART: Final = msgspec.json.Decoder(Part)
+_TEXT: Final = msgspec.json.Decoder(str)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_MAX_STEPS: Final = 64  # of a path in partial arguments
+_MAX_INDEX: Final = 100_000  # of a list in partial arguments
+
+
+def signature_data(signature: str) -> str:
+    """Return a call's signature in the form in which the turn carries it, which is that of a Chat server."""
+    return encode({"google": {"thought_signature": signature}}).decode()
+
+
+class Blocks:
+    """Tell an assembler what the parts of one answer say."""
+
+    def __init__(self, assembler: Assembler, limits: Limits, *, keep_text: bool = False) -> None:
+        self.texts: list[str] = []  # of the open text block, with `keep_text`
+        self._keep_text = keep_text
+        self._assembler = assembler
+        self._limits = limits
+        self._count = 0  # of calls
+        self._held = False  # the last call lacks its closing bracket
+        self._signed = True  # the last call has a signature
+        self._after = ""  # what came last: "text", "thought", "call"
+        self._partial: _PartialCall | None = None
+
+    @property
+    def held(self) -> bool:
+        """A call waits for what comes next."""
+        return self._held or self._partial is not None
+
+    @property
+    def inside(self) -> str:
+        """What an answer that ends here is in the middle of."""
+        return "a tool call" if self.held else ""
+
+    @property
+    def in_text(self) -> bool:
+        return self._after == "text"
+
+    def add(self, raw: Raw, logprobs: Raw = NO_RAW) -> None:
+        """Read one part.
+
+        Raises:
+            MalformedError: it is not a part.
+        """
+        part = decode(_PART, bytes(raw))
+        call = part.function_call
+        if call is not None:
+            self._call(call, part.thought_signature or "")
+            return
+        signature = part.thought_signature or ""
+        if part.text:
+            self.end_call()
+            if part.is_thought:
+                self._assembler.reasoning(part.text, Channel.SUMMARY)
+                self._after = "thought"
+            else:
+                self._text(part.text, records_of(logprobs))
+        elif part.text is None and not signature:
+            self._other(part, raw)
+            return
+        if signature:
+            self._sign(signature)
+
+    def _text(self, text: str, records: Raw | None) -> None:
+        self._assembler.text(text, records)
+        if self._keep_text:
+            if self._after != "text":
+                self.texts = []
+            self.texts.append(text)
+        self._after = "text"
+
+    def end_call(self, *, cut: bool = False) -> None:
+        """End the last call, because something follows it; `cut`: nothing does, and a limit ended the answer."""
+        if self._partial is not None:
+            partial, self._partial = self._partial, None
+            self._open(partial.id, partial.name, partial.signature)
+            self._assembler.args(self._count, partial.json()[:-1])
+            self._held = True
+        if not self._held:
+            return
+        self._held = False
+        if cut:
+            self._assembler.loss("input_uncertain", f"call {self._count}")
+        else:
+            self._assembler.args(self._count, "}")
+        self._assembler.end_call(self._count, cut=cut)
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _call(self, call: FunctionCall, signature: str) -> None:
+        if self._partial is not None and not call.name:
+            self._partial.add(call.partial_args or [])
+            if not call.will_continue:
+                self.end_call()
+            return
+        self.end_call()
+        if not call.name:
+            self._assembler.fault(nameless_call())
+            return
+        if len(call.name) > self._limits.max_tool_name_chars:
+            raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
+        if call.will_continue or call.partial_args:
+            self._partial = _PartialCall(call, signature, self._limits)
+            if not call.will_continue:
+                self.end_call()
+            return
+        self._open(call.id or "", call.name, signature)
+        text = self._arguments(call)
+        if text.rstrip().endswith("}"):
+            text = text.rstrip()[:-1]
+            self._held = True
+        if text:
+            self._assembler.args(self._count, text)
+        if not self._held:
+            self._assembler.end_call(self._count)
+
+    def _open(self, call_id: str, name: str, signature: str) -> None:
+        self._count += 1
+        self._assembler.open_call(self._count, call_id=call_id, name=name)
+        self._signed = bool(signature)
+        self._after = "call"
+        if signature:
+            self._sign_call(signature)
+
+    def _arguments(self, call: FunctionCall) -> str:
+        """Return the arguments as text; servers that imitate Google send a string."""
+        if not given(call.args):
+            return "{}"
+        raw = bytes(call.args)
+        if raw[:1] == b'"':
+            # Case: gemini/arguments_as_a_string.
+            return _TEXT.decode(raw) or "{}"
+        if b"\n" in raw or b"\r" in raw:
+            raw = msgspec.json.format(raw, indent=-1)
+        return raw.decode("utf-8", "replace")
+
+    # --- signatures -------------------------------------------------------------------------------
+
+    def _sign(self, signature: str) -> None:
+        """Attach a signature to what it came with or after."""
+        match self._after:
+            case "call" if not self._signed:
+                # Case: gemini/signature_behind_its_call.
+                self._signed = True
+                self._sign_call(signature)
+            case "thought":
+                self._assembler.opaque(OpaqueKind.SIGNATURE, signature)
+            case _:
+                self.end_call()
+                self._assembler.split()
+                self._assembler.opaque(OpaqueKind.ENCRYPTED, signature, TEXT_SIGNATURE)
+                self._assembler.split()
+                self._after = ""
+
+    def _sign_call(self, signature: str) -> None:
+        data = signature_data(signature)
+        self._assembler.call_opaque(self._count, OpaqueKind.TOOL_SIGNATURE, data)
+
+    # --- other parts ------------------------------------------------------------------------------
+
+    def _other(self, part: Part, raw: Raw) -> None:
+        kind: BlockKind | None = None
+        if any(given(getattr(part, name)) for name in SERVER_CALLS):
+            kind = BlockKind.SERVER_CALL
+        elif any(given(getattr(part, name)) for name in SERVER_RESULTS):
+            kind = BlockKind.SERVER_RESULT
+        elif part.inline_data is not None or part.file_data is not None:
+            kind = BlockKind.OPAQUE
+        if kind is not None:
+            self.end_call()
+            self._assembler.whole_block(kind, VENDOR, raw)
+            self._after = ""
+        elif bytes(raw).strip(b" {}\r\n\t"):
+            self._assembler.loss("part_unknown", "$.candidates[0].content.parts")
+
+
+# --- partial arguments ------------------------------------------------------------------------------
+# Vertex sends a call in pieces if a request asks for it.  Nothing here asks, but servers may do it all the same:
+# the pieces are collected, and the call is emitted when it is whole.
+
+
+class _PartialCall:
+    """A call whose arguments come as values with paths."""
+
+    def __init__(self, call: FunctionCall, signature: str, limits: Limits) -> None:
+        self.id = call.id or ""
+        self.name = call.name or ""
+        self.signature = signature
+        self._limit = limits.max_tool_args_bytes
+        self._size = 0
+        whole = decode_any(bytes(call.args)) if given(call.args) else {}
+        self._root: dict[str, Any] = whole if isinstance(whole, dict) else {}
+        self.add(call.partial_args or [])
+
+    def add(self, pieces: list[PartialArg]) -> None:
+        for piece in pieces:
+            path = piece.json_path or ""
+            self._size += len(path) + len(piece.string_value or "") + 16
+            if self._size > self._limit:
+                raise TooLargeError("max_tool_args_bytes", self._limit)
+            self._set(_steps(path), piece)
+
+    def json(self) -> str:
+        return encode(self._root).decode()
+
+    def _set(self, steps: list[str | int], piece: PartialArg) -> None:
+        node: Any = self._root
+        for step, following in itertools.pairwise(steps):
+            node = _child(node, step, [] if isinstance(following, int) else {})
+        last = steps[-1]
+        if piece.string_value is not None:
+            before = _child(node, last, "")
+            _put(node, last, (before if isinstance(before, str) else "") + piece.string_value)
+        elif given(piece.number_value):
+            _put(node, last, piece.number_value)
+        elif piece.bool_value is not None:
+            _put(node, last, piece.bool_value)
+        elif piece.null_value:
+            _put(node, last, None)
+
+
+def _steps(path: str) -> list[str | int]:
+    """Return the names and positions of a JSON path such as `$.a.b[0]`."""
+    steps: list[str | int] = []
+    at = 1
+    while path.startswith("$") and at < len(path) and len(steps) < _MAX_STEPS:
+        found = _STEP.match(path, at)
+        if found is None:
+            break
+        name, index, quoted, double = found.groups()
+        steps.append(int(index) if index is not None else name or quoted or double or "")
+        at = found.end()
+    if not steps or at < len(path) or not isinstance(steps[0], str):
+        raise MalformedError(f"a path of partial arguments is `{path[:80]}`", path="$.candidates")
+    return steps
+
+
+def _child(node: Any, step: str | int, empty: Any) -> Any:
+    """Return what is at a step, made if it is absent."""
+    if isinstance(node, dict) and isinstance(step, str):
+        return node.setdefault(step, empty)
+    if isinstance(node, list) and isinstance(step, int) and step <= min(len(node), _MAX_INDEX):
+        if step == len(node):
+            node.append(empty)
+        return node[step]
+    raise MalformedError("partial arguments contradict each other", path="$.candidates")
+
+
+def _put(node: Any, step: str | int, value: object) -> None:
+    _child(node, step, value)
+    node[step] = value
+
+
+# --- token probabilities ----------------------------------------------------------------------------
+
+_LOGPROBS: Final = msgspec.json.Decoder(LogprobsResult)
+
+
+def records_of(raw: Raw) -> Raw | None:
+    """Return token probabilities as the records of the turn; None if there are none."""
+    if not given(raw):
+        return None
+    found = decode(_LOGPROBS, bytes(raw))
+    tops = [one.candidates or [] for one in found.top_candidates or ()]
+    records: list[dict[str, object]] = []
+    for at, chosen in enumerate(found.chosen_candidates or ()):
+        record: dict[str, object] = {**_record(chosen.token, chosen.log_probability)}
+        top = tops[at] if at < len(tops) else []
+        record["top_logprobs"] = [_record(one.token, one.log_probability) for one in top]
+        records.append(record)
+    return Raw(encode(records)) if records else None
+
+
+def _record(token: str | None, logprob: float | None) -> dict[str, object]:
+    text = token or ""
+    return {
+        "token": text,
+        "logprob": logprob or 0.0,
+        "bytes": list(text.encode("utf-8", "replace")),
+    }

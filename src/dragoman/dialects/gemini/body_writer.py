@@ -1,0 +1,135 @@
+"""Encodes a whole answer as a GenerateContentResponse."""
+
+from msgspec import Raw
+
+from dragoman.context import Exchange
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini.answer_writer import (
+    Grounding,
+    Sealing,
+    call_part,
+    compact,
+    feedback_of,
+    finish_word,
+    half_call,
+    is_object,
+    join_segments,
+    logprobs_of,
+    response_identity,
+    shows_thoughts,
+    usage_of,
+)
+from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
+from dragoman.dialects.gemini.errors import encode_fault
+from dragoman.dialects.gemini.schema import VENDOR
+from dragoman.turn.answer import Answer, Block
+from dragoman.turn.events import BlockKind, FinishReason, OpaqueKind
+from dragoman.turn.tools import wire_name
+
+
+def encode_body(answer: Answer, exchange: Exchange) -> bytes:
+    """Return a complete answer."""
+    if answer.finish is None:
+        assert answer.fault is not None  # noqa: S101 -- one of the two is set
+        return encode_fault(answer.fault, "")[1]
+    content = _Content(exchange)
+    for index, block in enumerate(answer.blocks):
+        content.add(index, block)
+    content.end()
+    finish = answer.finish
+    candidate: dict[str, object] = {
+        "content": {"parts": content.parts, "role": "model"},
+        "finishReason": finish_word(finish),
+    }
+    if finish.explanation and finish.reason is FinishReason.CONTENT_FILTER:
+        candidate["finishMessage"] = finish.explanation
+    metadata = content.grounding.metadata()
+    if metadata is not None:
+        candidate["groundingMetadata"] = metadata
+    if content.records:
+        candidate["logprobsResult"] = Raw(logprobs_of(content.records))
+    candidate["index"] = 0
+    body: dict[str, object] = {"candidates": [candidate]}
+    feedback = feedback_of(finish, empty=not answer.blocks)
+    if feedback is not None:
+        body["promptFeedback"] = feedback
+    who = response_identity(answer.start, exchange)
+    return encode(
+        body
+        | {
+            "usageMetadata": usage_of(answer.usage),
+            "modelVersion": who.model,
+            "responseId": who.id,
+        }
+    )
+
+
+class _Content:
+    """The parts of a whole answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.parts: list[object] = []
+        self.records: list[bytes] = []
+        self.grounding = Grounding([])
+        self._exchange = exchange
+        self._ids = exchange.call_ids
+        self._sealing = Sealing(exchange, [])
+        self._shown = shows_thoughts(exchange)
+        self._texts = 0
+
+    def add(self, index: int, block: Block) -> None:
+        match block.kind:
+            case BlockKind.TEXT | BlockKind.REFUSAL:
+                self._text(block)
+            case BlockKind.REASONING:
+                self._reasoning(block)
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                self._call(index, block)
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                if block.vendor == VENDOR:
+                    self.parts.append(block.raw)
+
+    def end(self) -> None:
+        """Add the state that no call carries, and a part if there is none."""
+        sealed = self._sealing.rest()
+        if sealed:
+            self.parts.append({"text": "", "thoughtSignature": sealed})
+        elif not self.parts:
+            self.parts.append({"text": ""})
+
+    def _text(self, block: Block) -> None:
+        self._sealing.text()
+        self.parts.append({"text": block.text})
+        self.records += [bytes(one) for one in block.logprobs]
+        for citation in block.citations:
+            self.grounding.add(citation)
+        self.grounding.end_block(block.text, self._texts)
+        self._texts += 1
+
+    def _reasoning(self, block: Block) -> None:
+        text = join_segments(block.segments)
+        own = next((one for one in block.opaque if one.kind is not OpaqueKind.PLAIN), None)
+        signature = own.data if self._exchange.keep_identity and own is not None else ""
+        if own is not None and signature and own.item_id == TEXT_SIGNATURE:
+            self.parts.append({"text": "", "thoughtSignature": signature})
+            return
+        if (text and self._shown) or signature:
+            part: dict[str, object] = {"text": text if self._shown else "", "thought": True}
+            self.parts.append(part | ({"thoughtSignature": signature} if signature else {}))
+        if not signature:
+            self._sealing.reasoning(block.opaque, text)
+
+    def _call(self, index: int, block: Block) -> None:
+        name = wire_name(block.name, block.namespace) if block.namespace else block.name
+        custom = block.kind is BlockKind.CUSTOM_CALL
+        if not block.complete or not (custom or is_object(block.text)):
+            self._sealing.text()
+            self.parts.append({"text": half_call(name, block.text)})
+            return
+        arguments = (
+            encode({"input": block.text}) if custom else block.text.encode("utf-8", "replace")
+        )
+        call_id = self._ids.of(index, block.call_id)
+        signature = self._sealing.call(block.opaque, call_id)
+        written = compact(Raw(arguments)).decode()
+        self.parts.append(Raw(call_part(name, call_id, written, signature)))

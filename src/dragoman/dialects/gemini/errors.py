@@ -1,0 +1,185 @@
+"""Failures, both ways: error bodies, and the error event that ends a stream."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.failures import (
+    bounded_fault,
+    html_fault,
+    is_context_length,
+    kind_of_status,
+    retry_after,
+    text_of,
+    unframed,
+    without_html,
+)
+from dragoman.dialects.gemini.schema import ErrorBody, ErrorDetail, ErrorIn
+from dragoman.limits import MAX_ERROR_CHARS
+from dragoman.turn.events import Fault, FaultKind
+
+# The HTTP status and the name of the status that a client gets, by kind.
+STATUS_AND_NAME: Final[dict[FaultKind, tuple[int, str]]] = {
+    FaultKind.BAD_REQUEST: (400, "INVALID_ARGUMENT"),
+    FaultKind.CONTEXT_LENGTH: (400, "INVALID_ARGUMENT"),
+    FaultKind.CONTENT_POLICY: (400, "INVALID_ARGUMENT"),
+    FaultKind.AUTH: (401, "UNAUTHENTICATED"),
+    # Gemini CLI retries a 429 ten times; an empty account does not fill itself.
+    FaultKind.BILLING: (400, "FAILED_PRECONDITION"),
+    FaultKind.PERMISSION: (403, "PERMISSION_DENIED"),
+    FaultKind.NOT_FOUND: (404, "NOT_FOUND"),
+    FaultKind.CONFLICT: (409, "ABORTED"),
+    FaultKind.TOO_LARGE: (413, "INVALID_ARGUMENT"),
+    FaultKind.RATE_LIMIT: (429, "RESOURCE_EXHAUSTED"),
+    FaultKind.SERVER: (500, "INTERNAL"),
+    FaultKind.UPSTREAM_BAD: (502, "INTERNAL"),
+    FaultKind.UPSTREAM_UNUSABLE: (424, "FAILED_PRECONDITION"),  # no SDK retries a 424
+    FaultKind.OVERLOADED: (503, "UNAVAILABLE"),
+    FaultKind.TIMEOUT: (504, "DEADLINE_EXCEEDED"),
+    FaultKind.GATEWAY: (500, "INTERNAL"),
+}
+
+# What an upstream means by the names of its statuses; without one, the number decides.
+_BY_NAME: Final[dict[str, FaultKind]] = {
+    "INVALID_ARGUMENT": FaultKind.BAD_REQUEST,
+    "OUT_OF_RANGE": FaultKind.BAD_REQUEST,
+    "UNIMPLEMENTED": FaultKind.BAD_REQUEST,
+    "FAILED_PRECONDITION": FaultKind.BILLING,
+    "UNAUTHENTICATED": FaultKind.AUTH,
+    "PERMISSION_DENIED": FaultKind.PERMISSION,
+    "NOT_FOUND": FaultKind.NOT_FOUND,
+    "ABORTED": FaultKind.CONFLICT,
+    "ALREADY_EXISTS": FaultKind.CONFLICT,
+    "RESOURCE_EXHAUSTED": FaultKind.RATE_LIMIT,
+    "CANCELLED": FaultKind.SERVER,
+    "INTERNAL": FaultKind.SERVER,
+    "UNKNOWN": FaultKind.SERVER,
+    "DATA_LOSS": FaultKind.SERVER,
+    "UNAVAILABLE": FaultKind.OVERLOADED,
+    "DEADLINE_EXCEEDED": FaultKind.TIMEOUT,
+}
+_PREFIX: Final = "type.googleapis.com/google.rpc."
+_TOO_LONG: Final = "The input token count exceeds the maximum number of tokens allowed"
+_BAD_KEY: Final = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
+_CONTEXT: Final = re.compile(r"input token count|maximum number of tokens", re.IGNORECASE)
+# Quotas that no short wait fills again.
+_USED_UP: Final = re.compile(r"PerDay|limit: 0\b")
+_DELAY: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s)")
+# Kinds that say no more than that something was wrong: the words of the message may say more.
+_VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.SERVER, FaultKind.TOO_LARGE})
+_MAX_DETAILS: Final = 32  # entries of an error's details that are read
+
+_BODY: Final[msgspec.json.Decoder[ErrorBody]] = msgspec.json.Decoder(ErrorBody)
+_BODIES: Final[msgspec.json.Decoder[list[ErrorBody]]] = msgspec.json.Decoder(list[ErrorBody])
+_ERROR: Final[msgspec.json.Decoder[ErrorIn | str | None]] = msgspec.json.Decoder(
+    ErrorIn | str | None
+)
+_DETAIL: Final = msgspec.json.Decoder(ErrorDetail)
+
+
+def decode_fault(status: int, body: bytes) -> Fault:
+    """Return the fault in an error response of Google, a compatible server or a proxy.
+
+    Without `alt=sse` the error of a stream is in a list.
+    """
+    body = unframed(body)
+    page = html_fault(status, body)
+    if page is not None:
+        return page
+    error: ErrorIn | str | None = None
+    try:
+        if body.lstrip()[:1] == b"[":
+            found = _BODIES.decode(body)
+            error = found[0].error if found else None
+        else:
+            error = _BODY.decode(body).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        error = None
+    return _fault(status, text_of(status, body) if error is None else error)
+
+
+def event_fault(raw: Raw) -> Fault:
+    """Return what the error of a stream's chunk says."""
+    try:
+        error = _ERROR.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        error = None
+    return _fault(0, text_of(0, bytes(raw)) if error is None else error)
+
+
+def _fault(status: int, error: ErrorIn | str) -> Fault:
+    if isinstance(error, str):
+        error = ErrorIn(message=error)
+    number = error.code if isinstance(error.code, int) else 0
+    status = status if status >= 400 else number
+    details = [_detail(raw) for raw in (error.details or ())[:_MAX_DETAILS]]
+    message = error.message or error.status or "upstream reported an error without a message"
+    message = without_html(message)[:MAX_ERROR_CHARS]
+    kind = _BY_NAME.get((error.status or "").upper())
+    if kind is None or (kind is FaultKind.BAD_REQUEST and status == 413):
+        kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
+    reasons = " ".join(filter(None, (detail.reason for detail in details)))
+    if kind in _VAGUE:
+        if _BAD_KEY.search(f"{reasons} {message}"):
+            kind = FaultKind.AUTH
+        elif _CONTEXT.search(message) or is_context_length(message):
+            kind = FaultKind.CONTEXT_LENGTH
+    quotas = " ".join(one.quota_id or "" for detail in details for one in detail.violations or ())
+    if kind is FaultKind.RATE_LIMIT and _USED_UP.search(f"{quotas} {message}"):
+        kind = FaultKind.BILLING
+    fields = [one.field for detail in details for one in detail.fieldViolations or ()]
+    return bounded_fault(
+        Fault(
+            kind,
+            message,
+            status,
+            error.status or "",
+            next((field for field in fields if field), ""),
+            _delay(details) or retry_after(message),
+        )
+    )
+
+
+def _detail(raw: Raw) -> ErrorDetail:
+    try:
+        return _DETAIL.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ErrorDetail()
+
+
+def _delay(details: list[ErrorDetail]) -> float | None:
+    for detail in details:
+        found = _DELAY.fullmatch(detail.retryDelay or "")
+        if found is not None:
+            return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
+    return None
+
+
+def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 -- Google's errors have no place for it
+    """Return the status and the body that report a failure to a client."""
+    status, _ = STATUS_AND_NAME[fault.kind]
+    return status, error_object(fault)
+
+
+def error_object(fault: Fault) -> bytes:
+    """Return the JSON object of a failure: an error body, and the data of the event that ends a stream."""
+    status, name = STATUS_AND_NAME[fault.kind]
+    message = fault.message
+    if fault.kind is FaultKind.CONTEXT_LENGTH and not _CONTEXT.search(message):
+        message = f"{_TOO_LONG}: {message}"
+    details: list[dict[str, object]] = []
+    if fault.param:
+        if fault.param not in message:
+            message = f"{message} (at `{fault.param}`)"
+        violation = {"field": fault.param, "description": message}
+        details.append({"@type": f"{_PREFIX}BadRequest", "fieldViolations": [violation]})
+    if fault.retry_after is not None and fault.kind is FaultKind.RATE_LIMIT:
+        delay = f"{fault.retry_after:.3f}".rstrip("0").rstrip(".")
+        details.append({"@type": f"{_PREFIX}RetryInfo", "retryDelay": f"{delay}s"})
+    error: dict[str, object] = {"code": status, "message": message, "status": name}
+    if details:
+        error["details"] = details
+    return encode({"error": error})

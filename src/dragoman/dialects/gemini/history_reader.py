@@ -1,0 +1,526 @@
+"""Contents of a client's history into turns.
+
+Clients replay what they streamed: one content for each chunk, texts in pieces, thoughts or none.  Neighbours of
+one role are joined first.  Calls may have no ids, results may name no call: they are paired here, so that the
+turn always has ids.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, signature_data
+from dragoman.dialects.gemini.schema import (
+    NO_RAW,
+    PLACEHOLDERS,
+    SERVER_CALLS,
+    SERVER_RESULTS,
+    VENDOR,
+    Blob,
+    Content,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    RawContent,
+    given,
+)
+from dragoman.dialects.history_policy import check_call_name
+from dragoman.dialects.paths import entry_paths
+from dragoman.envelopes import BASE64_PREFIX, Envelope, Sealer, is_envelope
+from dragoman.errors import MalformedError
+from dragoman.turn.events import Channel, OpaqueKind
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
+    AudioPart,
+    Base64Source,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    OpaquePart,
+    OpaqueState,
+    ReasoningPart,
+    ReasoningSegment,
+    Role,
+    ServerToolPart,
+    TextPart,
+    TextSource,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
+from dragoman.turn.request import Part as TurnPart
+from dragoman.wire.json_values import decode_any
+
+_CONTENT: Final = msgspec.json.Decoder(RawContent)
+_PART: Final = msgspec.json.Decoder(Part)
+_SYSTEM: Final[msgspec.json.Decoder[str | Content | None]] = msgspec.json.Decoder(
+    str | Content | None
+)
+# `function` and `tool` are old names of the role `user`.
+_ROLES: Final[dict[str, Role]] = {
+    "": USER,
+    "user": USER,
+    "function": USER,
+    "tool": USER,
+    "model": ASSISTANT,
+}
+_PAYLOADS: Final = (
+    "inline_data",
+    "file_data",
+    "function_call",
+    "function_response",
+    *SERVER_CALLS,
+    *SERVER_RESULTS,
+)
+# Fields of a part that are not payload and say nothing to another vendor.
+_BESIDE: Final = frozenset(
+    {
+        "text",
+        "thought",
+        "thoughtSignature",
+        "videoMetadata",
+        "mediaResolution",
+        "partMetadata",
+        "mediaProcessing",
+        "audioTranscription",
+        "speechMetadata",
+    }
+)
+# Fields of a result that hold nothing but the output; SDKs choose different ones.
+_OUTPUTS: Final = (
+    frozenset({"output"}),
+    frozenset({"result"}),
+    frozenset({"return_value"}),
+    frozenset({"content"}),
+    frozenset({"name", "content"}),
+)
+_AUDIO: Final = {"mpeg": "mp3", "mp3": "mp3", "x-wav": "wav", "wav": "wav", "wave": "wav"}
+_OWN_FILES: Final = ("gs://", "https://generativelanguage.googleapis.com/")
+_VIDEO_HOSTS: Final = ("https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/")
+# Reasoning that its upstream showed in full; all other state goes with a summary.
+_FULL_KINDS: Final = frozenset({OpaqueKind.PLAIN, OpaqueKind.DETAILS})
+_SUMMARY_CHARS: Final = 500
+
+_FileResult: TypeAlias = ImagePart | DocumentPart
+
+
+def decode_system(raw: Raw) -> tuple[TextPart, ...]:
+    """Return the instructions before the conversation.
+
+    Raises:
+        MalformedError: they are not text.
+    """
+    if not given(raw):
+        return ()
+    system = decode_at(_SYSTEM, raw, "$.systemInstruction")
+    if isinstance(system, str):
+        return (TextPart(system),) if system else ()
+    parts = (system.parts if system is not None else None) or ()
+    for at, part in enumerate(parts):
+        if part.text is None:
+            path = f"$.systemInstruction.parts[{at}]"
+            raise MalformedError("instructions are text", path=path)
+    return tuple(TextPart(part.text) for part in parts if part.text)
+
+
+def decode_contents(
+    contents: Sequence[Raw], sealer: Sealer | None, losses: list[Loss]
+) -> tuple[Turn, ...]:
+    """Return the turns of a conversation.
+
+    Raises:
+        MalformedError: a content or a part is not of the dialect, or no target could take it.
+    """
+    reader = _History(sealer, losses)
+    joined: list[tuple[Role, str, list[tuple[Raw, str]]]] = []
+    for path, raw in zip(entry_paths("contents", len(contents)), contents, strict=False):
+        content = decode_at(_CONTENT, raw, path)
+        role = _ROLES.get(content.role or "")
+        if role is None:
+            reason = f"there is no role `{(content.role or '')[:40]}`; use `user` or `model`"
+            raise MalformedError(reason, path=f"{path}.role")
+        parts = [(one, f"{path}.parts[{at}]") for at, one in enumerate(content.parts or ())]
+        if joined and joined[-1][0] is role:
+            joined[-1][2].extend(parts)
+        else:
+            joined.append((role, path, parts))
+    return tuple(
+        Turn(role, tuple(reader.read(role, parts)), "", "", path) for role, path, parts in joined
+    )
+
+
+class _Unit(Struct):
+    """A text or a call of a model's turn, or reasoning between them."""
+
+    part: TurnPart
+    number: int  # counts texts and calls; reasoning has that of what follows it
+    thought: bool = False
+
+
+class _History:
+    """Read one content after the other."""
+
+    def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:
+        self._sealer = sealer
+        self._losses = losses
+        self._calls = 0  # calls so far, with ids and without
+        self._open: list[ToolCallPart] = []  # calls of the last model content without a result
+
+    def read(self, role: Role, parts: Sequence[tuple[Raw, str]]) -> list[TurnPart]:
+        decoded = [(_decode_part(raw, path), raw, path) for raw, path in parts]
+        if role is USER:
+            return self._user(decoded)
+        return _ModelTurn(self, self._sealer, self._losses).read(decoded)
+
+    # --- the user ---------------------------------------------------------------------------------
+
+    def _user(self, decoded: Sequence[tuple[Part, Raw, str]]) -> list[TurnPart]:
+        parts: list[TurnPart] = []
+        files: list[_FileResult] | None = None  # of the result directly before
+        results: list[tuple[FunctionResponse, list[_FileResult], str]] = []
+        for part, raw, path in decoded:
+            if part.function_response is not None:
+                files = [
+                    found
+                    for one in part.function_response.parts or ()
+                    if (found := _result_file(one.inline_data, one.file_data)) is not None
+                ]
+                results.append((part.function_response, files, path))
+                continue
+            own = _user_part(part, raw, path)
+            if own is None:
+                continue
+            if files is not None and isinstance(own, ImagePart | DocumentPart):
+                files.append(own)
+                continue
+            files = None
+            parts.append(own)
+        return [*self._results(results), *parts]
+
+    def _results(
+        self, results: Sequence[tuple[FunctionResponse, list[_FileResult], str]]
+    ) -> list[TurnPart]:
+        """Pair the results with the calls before them: by id, by name, in order."""
+        known = {call.id: call for call in self._open}
+        paired: list[str] = []
+        for response, _, _ in results:
+            found = _known_id(response, known)
+            paired.append(found)
+            known.pop(found, None)
+        for at, (response, _, path) in enumerate(results):
+            if not paired[at]:
+                same = [one for one, call in known.items() if call.name == (response.name or "")]
+                paired[at] = next(iter(same or known), "") or response.id or ""
+                known.pop(paired[at], None)
+            if not paired[at]:
+                paired[at] = f"{response.name or 'call'}_{path}"  # answers no call
+        self._open = []
+        return [
+            _result(response, files, call_id, path)
+            for (response, files, path), call_id in zip(results, paired, strict=True)
+        ]
+
+    # --- the model --------------------------------------------------------------------------------
+
+    def begin_turn(self) -> None:
+        self._open = []
+
+    def call(self, call: FunctionCall, opaque: tuple[OpaqueState, ...], path: str) -> ToolCallPart:
+        name = call.name or ""
+        check_call_name(name, f"{path}.functionCall.name")
+        self._calls += 1
+        arguments = "{}"
+        if given(call.args):
+            if bytes(call.args)[:1] != b"{":
+                reason = "the arguments of a function call are an object"
+                raise MalformedError(reason, path=f"{path}.functionCall.args")
+            arguments = str(call.args, "utf-8")
+        part = ToolCallPart(call.id or f"call_g{self._calls}", name, arguments, opaque=opaque)
+        self._open.append(part)
+        return part
+
+
+class _ModelTurn:
+    """Read the parts of a model's content; reasoning returns to its place from envelopes."""
+
+    def __init__(self, history: _History, sealer: Sealer | None, losses: list[Loss]) -> None:
+        self._history = history
+        self._sealer = sealer
+        self._losses = losses
+        self._out: list[TurnPart] = []
+        self._units: list[_Unit] = []  # since the last part that carried an envelope
+        self._number = 0  # of the next text or call among them
+        self._in_text = False
+        history.begin_turn()
+
+    def read(self, decoded: Sequence[tuple[Part, Raw, str]]) -> list[TurnPart]:
+        for part, raw, path in decoded:
+            self._part(part, raw, path)
+        self._out += [unit.part for unit in self._units]
+        return self._out
+
+    def _part(self, part: Part, raw: Raw, path: str) -> None:
+        signature = part.thought_signature or ""
+        entries: tuple[Envelope, ...] | None = None
+        if signature in PLACEHOLDERS:
+            signature = ""
+        elif signature and (sealed := unwrapped(signature)):
+            entries, signature = self._opened(sealed, path), ""
+        if part.function_call is not None:
+            self._call(part.function_call, signature, entries, path)
+            return
+        if part.text:
+            self._text(part.text, thought=part.is_thought)
+        elif part.text is None:
+            self._other(part, raw, path)
+        if entries is not None:
+            self._place(entries)
+        elif signature:
+            self._sign(signature, thought=part.is_thought)
+
+    def _opened(self, sealed: str, path: str) -> tuple[Envelope, ...]:
+        envelope = self._sealer.open(sealed) if self._sealer is not None else None
+        if envelope is None:
+            path = f"{path}.thoughtSignature"
+            self._losses.append(Loss("opaque_invalid", path, "the envelope does not open"))
+            return ()
+        return (envelope, *envelope.more)
+
+    def _text(self, text: str, *, thought: bool) -> None:
+        last = self._units[-1] if self._units else None
+        if last is not None and last.thought is thought:
+            if isinstance(last.part, TextPart):
+                last.part = TextPart(last.part.text + text)
+                return
+            if isinstance(last.part, ReasoningPart) and thought and not last.part.opaque:
+                last.part = _summary(last.part.text + text)
+                return
+        if thought:
+            self._units.append(_Unit(_summary(text), self._number, thought=True))
+            return
+        if not self._in_text:
+            self._in_text = True
+            self._number += 1
+        self._units.append(_Unit(TextPart(text), self._number - 1))
+
+    def _call(
+        self, call: FunctionCall, signature: str, entries: tuple[Envelope, ...] | None, path: str
+    ) -> None:
+        opaque: tuple[OpaqueState, ...] = ()
+        if signature:
+            data = signature_data(signature)
+            opaque = (OpaqueState(OpaqueKind.TOOL_SIGNATURE, data, VENDOR),)
+        if entries is not None:
+            self._place([one for one in entries if one.kind is not OpaqueKind.TOOL_SIGNATURE])
+            opaque = tuple(
+                OpaqueState(one.kind, one.data, one.origin, one.item_id)
+                for one in entries
+                if one.kind is OpaqueKind.TOOL_SIGNATURE
+            )
+        part = self._history.call(call, opaque, path)
+        self._in_text = False
+        if entries is not None:
+            self._out.append(part)  # the next envelope counts from here
+            return
+        self._units.append(_Unit(part, self._number))
+        self._number += 1
+
+    def _place(self, entries: Sequence[Envelope]) -> None:
+        """Put reasoning where it was, and end the part of the turn that its envelope covers.
+
+        The envelope holds more than the thoughts that the client may have kept, so these are left out.
+        """
+        units = [one for one in self._units if not (entries and one.thought)]
+        waiting = sorted(entries, key=lambda one: one.place or 0)
+        for unit in units:
+            while waiting and (waiting[0].place or 0) <= unit.number:
+                self._out.append(_reasoning(waiting.pop(0)))
+            self._out.append(unit.part)
+        self._out += map(_reasoning, waiting)
+        self._units = []
+        self._number = 0
+        self._in_text = False
+
+    def _sign(self, signature: str, *, thought: bool) -> None:
+        """Keep a signature of Google's own that is not on a call."""
+        last = self._units[-1] if self._units else None
+        if thought and last is not None and isinstance(last.part, ReasoningPart):
+            state = OpaqueState(OpaqueKind.SIGNATURE, signature, VENDOR)
+            last.part = ReasoningPart(last.part.segments, (*last.part.opaque, state))
+            return
+        state = OpaqueState(OpaqueKind.ENCRYPTED, signature, VENDOR, TEXT_SIGNATURE)
+        self._units.append(_Unit(ReasoningPart((), (state,)), self._number, thought=True))
+
+    def _other(self, part: Part, raw: Raw, path: str) -> None:
+        if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
+            text = bytes(raw).decode("utf-8", "replace")
+            server = ServerToolPart(VENDOR, f"[{text}]"[:_SUMMARY_CHARS], raw)
+            self._units.append(_Unit(server, self._number))
+        elif part.inline_data is not None or part.file_data is not None:
+            self._units.append(_Unit(OpaquePart(VENDOR, raw), self._number))
+        elif part.function_response is not None:
+            raise MalformedError("a function response is the user's", path=path)
+
+
+def unwrapped(signature: str) -> str:
+    """Return the envelope in a signature; empty if the signature is Google's own.
+
+    SDKs change the alphabet of base64 and its padding.
+    """
+    if not signature.startswith(BASE64_PREFIX):
+        return ""
+    try:
+        sealed = base64.b64decode(_standard(signature), validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return ""
+    return sealed if is_envelope(sealed) else ""
+
+
+def _standard(data: str) -> str:
+    """Return base64 in the standard alphabet, with its padding."""
+    if not data.isascii():
+        return data
+    folded = data.replace("-", "+").replace("_", "/").rstrip("=")
+    return folded + "=" * (-len(folded) % 4)
+
+
+def _summary(text: str) -> ReasoningPart:
+    return ReasoningPart((ReasoningSegment(text, Channel.SUMMARY),))
+
+
+def _reasoning(entry: Envelope) -> ReasoningPart:
+    channel = Channel.FULL if entry.kind in _FULL_KINDS else Channel.SUMMARY
+    segments = (ReasoningSegment(entry.text, channel),) if entry.text else ()
+    state = OpaqueState(entry.kind, entry.data, entry.origin, entry.item_id)
+    return ReasoningPart(segments, (state,))
+
+
+# --- parts ------------------------------------------------------------------------------------------
+
+
+def _decode_part(raw: Raw, path: str) -> Part:
+    part = decode_at(_PART, raw, path)
+    payloads = [name for name in _PAYLOADS if getattr(part, name) not in (None, NO_RAW)]
+    if len(payloads) + (part.text is not None) > 1:
+        raise MalformedError("a part has one payload", path=path)
+    if not payloads and part.text is None and not part.thought_signature:
+        unknown = sorted(_fields(raw).keys() - _BESIDE)
+        if unknown:
+            reason = f"parts with `{unknown[0][:40]}` are not supported here"
+            raise MalformedError(reason, path=path, code="unsupported_content_block")
+    return part
+
+
+def _fields(raw: Raw) -> dict[str, object]:
+    found = decode_any(bytes(raw))
+    return {key: one for key, one in found.items() if one is not None}
+
+
+def _user_part(part: Part, raw: Raw, path: str) -> TurnPart | None:
+    """Return a part of a user's turn that is not a result; None if it says nothing."""
+    if part.text is not None:
+        return TextPart(part.text) if part.text else None
+    if part.function_call is not None:
+        raise MalformedError("a function call is the model's", path=path)
+    blob, file = part.inline_data, part.file_data
+    if blob is not None:
+        media_type = (blob.mime_type or "").lower()
+        if media_type.startswith("audio/"):
+            kind = media_type.removeprefix("audio/")
+            return AudioPart(_standard(blob.data or ""), _AUDIO.get(kind, kind))
+        if media_type.startswith("video/"):
+            return OpaquePart(VENDOR, raw, path=path)
+    if file is not None and (file.file_uri or "").startswith(_VIDEO_HOSTS):
+        return OpaquePart(VENDOR, raw, path=path)
+    if blob is None and file is None:
+        if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
+            return OpaquePart(VENDOR, raw, path=path)
+        return None
+    return _result_file(blob, file)
+
+
+def _result_file(blob: Blob | None, file: FileData | None) -> _FileResult | None:
+    """Return an image or a document."""
+    if blob is not None:
+        media_type, data = (blob.mime_type or "").lower(), _standard(blob.data or "")
+        if media_type.startswith("image/"):
+            return ImagePart(Base64Source(media_type, data))
+        title = blob.display_name or ""
+        if media_type.startswith("text/"):
+            return DocumentPart(TextSource(_plain_text(data)), title)
+        return DocumentPart(Base64Source(media_type, data), title)
+    if file is None:
+        return None
+    uri = file.file_uri or ""
+    source = FileSource(uri, VENDOR) if uri.startswith(_OWN_FILES) else UrlSource(uri)
+    if (file.mime_type or "").lower().startswith("image/"):
+        return ImagePart(source)
+    return DocumentPart(source, file.display_name or "")
+
+
+def _plain_text(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return data
+
+
+# --- results ----------------------------------------------------------------------------------------
+
+
+def _known_id(response: FunctionResponse, calls: dict[str, ToolCallPart]) -> str:
+    """Return the id of the call that a result names; empty if it names none that waits."""
+    if not response.id:
+        return ""
+    if response.id in calls:
+        return response.id
+    # Gemini CLI's own form, which reaches `countTokens`.
+    bare = response.id.removeprefix(f"{response.name or ''}__")
+    return bare if bare in calls else ""
+
+
+def _result(
+    response: FunctionResponse, files: Sequence[_FileResult], call_id: str, path: str
+) -> ToolResultPart:
+    text, failed = "", False
+    if given(response.response):
+        raw = bytes(response.response)
+        if raw[:1] != b"{":
+            reason = "the response of a function is an object"
+            raise MalformedError(reason, path=f"{path}.functionResponse.response")
+        text, failed = _output(raw)
+    parts = (TextPart(text), *files) if text else tuple(files)
+    return ToolResultPart(call_id, parts, failed)
+
+
+def _output(raw: bytes) -> tuple[str, bool]:
+    """Return the text of a result, and whether the tool failed."""
+    fields = msgspec.json.decode(raw, type=dict[str, Raw])
+    keys = frozenset(fields)
+    if not keys:
+        return "", False
+    if keys == {"error"}:
+        return _shown(fields["error"]), True
+    for names in _OUTPUTS:
+        if keys == names:
+            return _shown(fields["content" if "content" in names else next(iter(names))]), False
+    return _shown(Raw(raw)), False
+
+
+def _shown(raw: Raw) -> str:
+    """Return a string as it is, and any other JSON compact."""
+    if bytes(raw)[:1] == b'"':
+        return str(msgspec.json.decode(raw, type=str))
+    if bytes(raw) == b"null":
+        return ""
+    return encode(Raw(msgspec.json.format(bytes(raw), indent=-1))).decode()

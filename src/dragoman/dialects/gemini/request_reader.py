@@ -1,0 +1,205 @@
+"""Decodes a client's `generateContent` request into a `Request`."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.decoding import check_messages, check_size, decode, decode_at
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini import schema
+from dragoman.dialects.gemini.history_reader import decode_contents, decode_system
+from dragoman.dialects.gemini.schema import GenerationConfig, camel_request, fields_of, given
+from dragoman.dialects.gemini.tools_reader import TOOL_LISTS, decode_choice, json_schema
+from dragoman.envelopes import Sealer
+from dragoman.errors import MalformedError
+from dragoman.limits import Limits
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import (
+    OutputFormat,
+    ReasoningSettings,
+    Request,
+    Sampling,
+    TextPart,
+)
+from dragoman.wire.json_values import decode_any
+
+_BODY: Final = msgspec.json.Decoder(schema.Request)
+# Numbers may come as strings.
+_CONFIG: Final = msgspec.json.Decoder(GenerationConfig, strict=False)
+_NO_CONFIG: Final = GenerationConfig()
+_OPEN: Final = frozenset({"BLOCK_NONE", "OFF"})  # thresholds that filter nothing
+_LEVELS: Final = frozenset({"minimal", "low", "medium", "high"})
+_ONE_OF: Final = "Respond with exactly one of these words and nothing else: "
+
+
+# --- the URL ----------------------------------------------------------------------------------------
+
+_VERBS: Final = {"generateContent": b"false", "streamGenerateContent": b"true"}
+_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def joined_request(path: str, body: bytes) -> bytes | None:
+    """Return a request with the model and the kind of answer that its path names; None for another path.
+
+    The verb follows the last colon: names of models hold colons too.
+
+    Raises:
+        MalformedError: the body is not an object.
+    """
+    named, _, verb = path.partition("?")[0].rpartition(":")
+    model = f"/{named}".partition("/models/")[2].encode()
+    if not model or verb not in _VERBS:
+        return None
+    fields = fields_of(body)
+    model = _ESCAPED.sub(lambda one: bytes.fromhex(one[1].decode()), model)
+    fields["model"] = Raw(encode(model.decode("utf-8", "replace")))
+    fields["stream"] = Raw(_VERBS[verb])
+    return encode(fields)
+
+
+# --- the request ------------------------------------------------------------------------------------
+
+
+def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
+    """Read a client's request, with the model and the kind of answer that its URL names as fields.
+
+    Raises:
+        MalformedError: it is not of the dialect; carries the path.
+        TooLargeError: it passes a limit, which the error names.
+    """
+    check_size(body, limits)
+    losses: list[Loss] = []
+    body = camel_request(body)
+    wire = decode(_BODY, body)
+    contents = wire.contents or []
+    check_messages(len(contents), limits)
+    if wire.cached_content:
+        reason = "the conversation is in a cache of Google's, which no other provider can read"
+        raise MalformedError(reason, path="$.cachedContent", code="unsupported_parameter")
+    config = _NO_CONFIG
+    if given(wire.generation_config):
+        config = decode_at(_CONFIG, wire.generation_config, "$.generationConfig")
+    _refuse_modalities(config)
+    tools = TOOL_LISTS.read(wire.tools) if given(wire.tools) else ()
+    form, instruction = _format(config, losses)
+    calling = None if wire.tool_config is None else wire.tool_config.function_calling_config
+    system = decode_system(wire.system_instruction)
+    return Request(
+        dialect="gemini",
+        model=wire.model.removeprefix("models/"),
+        stream=bool(wire.stream),
+        system=(*system, TextPart(instruction)) if instruction else system,
+        turns=decode_contents(contents, sealer, losses),
+        tools=tools,
+        tool_choice=decode_choice(calling, tools),
+        max_output=config.max_output_tokens,
+        sampling=_sampling(config),
+        stop=tuple(config.stop_sequences or ()),
+        count=config.candidate_count or 1,
+        reasoning=_reasoning(config.thinking_config),
+        format=form,
+        tier=_tier(wire.service_tier, losses),
+        logprobs=bool(config.response_logprobs),
+        top_logprobs=config.logprobs,
+        metadata=wire.labels if given(wire.labels) else None,
+        extensions=_extensions(body, wire),
+        losses=tuple(losses),
+    )
+
+
+def _refuse_modalities(config: GenerationConfig) -> None:
+    wanted = [one for one in config.response_modalities or () if one.upper() != "TEXT"]
+    if wanted:
+        reason = f"only Google's own models answer with `{wanted[0][:40]}`"
+        path = "$.generationConfig.responseModalities"
+        raise MalformedError(reason, path=path, code="unsupported_parameter")
+
+
+def _sampling(config: GenerationConfig) -> Sampling:
+    return Sampling(
+        temperature=config.temperature,
+        top_p=config.top_p,
+        top_k=None if config.top_k is None else int(config.top_k),
+        seed=config.seed,
+        frequency_penalty=config.frequency_penalty,
+        presence_penalty=config.presence_penalty,
+    )
+
+
+def _reasoning(config: schema.ThinkingConfig | None) -> ReasoningSettings:
+    if config is None:
+        return ReasoningSettings()
+    path = "$.generationConfig.thinkingConfig"
+    budget, level = config.thinking_budget, config.thinking_level
+    show = "summary" if config.include_thoughts else ""
+    if level is not None and level.upper() == "THINKING_LEVEL_UNSPECIFIED":
+        level = None
+    if level is not None:
+        if budget is not None:
+            raise MalformedError("a budget and a level exclude each other", path=path)
+        if level.lower() not in _LEVELS:
+            reason = f"there is no thinking level `{level[:40]}`"
+            raise MalformedError(reason, path=f"{path}.thinkingLevel")
+        return ReasoningSettings(mode="effort", effort=level.lower(), show=show)  # type: ignore[arg-type]  # one of two literals
+    if budget is None:
+        return ReasoningSettings(show=show)  # type: ignore[arg-type]  # one of two literals
+    if budget == 0:
+        return ReasoningSettings(mode="off", show=show)  # type: ignore[arg-type]  # one of two literals
+    if budget < 0:
+        return ReasoningSettings(mode="auto", show=show)  # type: ignore[arg-type]  # one of two literals
+    return ReasoningSettings(mode="budget", budget=budget, show=show)  # type: ignore[arg-type]  # one of two literals
+
+
+def _format(config: GenerationConfig, losses: list[Loss]) -> tuple[OutputFormat, str]:
+    """Return the format of the answer, and an instruction where only that can ask for it."""
+    kind = (config.response_mime_type or "").lower()
+    path = "$.generationConfig.responseSchema"
+    wanted: Raw | None = None
+    if given(config.response_json_schema):
+        path = "$.generationConfig.responseJsonSchema"
+        wanted = json_schema(config.response_json_schema, path, openapi=False)
+    elif given(config.response_schema):
+        wanted = json_schema(config.response_schema, path, openapi=True)
+    if kind == "text/x.enum":
+        losses.append(Loss("schema_not_enforced", path))
+        words = decode_any(bytes(wanted)).get("enum") if wanted is not None else None
+        listed = ", ".join(str(word) for word in words) if isinstance(words, list) else ""
+        return OutputFormat(), f"{_ONE_OF}{listed}" if listed else ""
+    if kind != "application/json":
+        return OutputFormat(), ""
+    if wanted is None:
+        return OutputFormat(kind="json_object"), ""
+    return OutputFormat(kind="json_schema", name="output", schema=wanted), ""
+
+
+def _tier(name: str | None, losses: list[Loss]) -> str:
+    if not name or name.lower() in ("unspecified", "service_tier_unspecified"):
+        return ""
+    tier = schema.TIERS.get(name.lower())
+    if tier is None:
+        losses.append(Loss("field_dropped", "$.serviceTier", name[:40]))
+    return tier or ""
+
+
+def _extensions(body: bytes, wire: schema.Request) -> dict[str, Raw]:
+    """Return what has no place in the turn: fields of the request, and of its settings by their path."""
+    fields = fields_of(body)
+    found = {
+        name: raw
+        for name, raw in fields.items()
+        if name not in schema.REQUEST_FIELDS and given(raw)
+    }
+    settings = wire.safety_settings or ()
+    if any(str(one.threshold).upper() not in _OPEN for one in settings):
+        found["safetySettings"] = fields["safetySettings"]
+    if given(fields.get("toolConfig", schema.NO_RAW)):
+        for name, raw in fields_of(fields["toolConfig"]).items():
+            if name != "functionCallingConfig" and given(raw):
+                found[f"toolConfig.{name}"] = raw
+    if given(wire.generation_config):
+        for name, raw in fields_of(wire.generation_config).items():
+            if name not in schema.CONFIG_FIELDS and given(raw):
+                found[f"generationConfig.{name}"] = raw
+    return found

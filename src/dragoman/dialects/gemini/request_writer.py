@@ -1,0 +1,267 @@
+"""Encodes a `Request` as the body for a Gemini upstream."""
+
+import re
+from typing import Final
+
+from msgspec import Raw
+
+from dragoman.context import EncodedRequest, Target
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini import schema
+from dragoman.dialects.gemini.history_writer import History
+from dragoman.dialects.gemini.schema import fields_of
+from dragoman.dialects.gemini.tools_writer import encode_tools
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import (
+    NO_SAMPLING,
+    budget_of,
+    is_off,
+    known_effort,
+    output_format,
+    output_limit,
+    refuse_losses,
+    refuse_unsupported,
+    report_conversion,
+    sampling_fields,
+    wanted_effort,
+)
+from dragoman.errors import UntranslatableError
+from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import ReasoningSettings, Request, TextPart
+from dragoman.wire.json_values import decode_any
+
+_TIERS: Final = {tier: name for name, tier in schema.TIERS.items()}
+_MAX_STOPS: Final = 5
+_CAMEL: Final = {
+    "top_p": "topP",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
+# The least and the most thinking, in tokens, by what a model's name holds.
+_BUDGETS: Final = (
+    (re.compile(r"flash-lite"), 512, 24_576),
+    (re.compile(r"pro"), 128, 32_768),
+    (re.compile(r""), 1, 24_576),
+)
+_NEVER_OFF: Final = re.compile(r"pro")
+# Values that ask for nothing, and fields that are part of `Request.reasoning` already.
+_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
+_REASONING_FIELDS: Final = frozenset(
+    {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
+)
+
+
+_NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._~/:@-]")
+
+
+def split_request(body: bytes) -> tuple[str, bytes]:
+    """Return the path of a request, after the API's version, and the body that Google takes.
+
+    Raises:
+        MalformedError: the body is not an object.
+    """
+    fields = fields_of(body)
+    model = str(decode_any(bytes(fields.pop("model", Raw(b'""')))))
+    streams = bytes(fields.pop("stream", Raw(b"false"))) == b"true"
+    verb = "streamGenerateContent?alt=sse" if streams else "generateContent"
+    name = _NOT_PLAIN.sub(lambda one: b"%%%02X" % one[0][0], model.encode("utf-8", "replace"))
+    return f"/models/{name.decode()}:{verb}", encode(fields)
+
+
+def encode_request(request: Request, target: Target) -> EncodedRequest:
+    """Write any client's request for an upstream that speaks `generateContent`.
+
+    The body has the model and the kind of answer as fields; `split_request` moves them to the URL.
+
+    Raises:
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this dialect cannot say, or, for a strict target,
+            something would be lost.
+    """
+    encoder = _Encoder(request, target)
+    body = encoder.encode()
+    if target.strict:
+        refuse_losses(encoder.losses)
+    return EncodedRequest(body, tuple(encoder.losses), encoder.stop)
+
+
+class _Encoder:
+    """Put one request together, field by field."""
+
+    def __init__(self, request: Request, target: Target) -> None:
+        self.losses: list[Loss] = []
+        self.stop: tuple[str, ...] = ()  # that the upstream cannot match
+        self._request = request
+        self._target = target
+        self._profile = target.profile
+        self._native = request.dialect == "gemini"
+        self._instructions: list[str] = []  # to be added to the system prompt
+        self._model = target.model or request.model
+
+    def encode(self) -> bytes:
+        request = self._request
+        refuse_unsupported(request, many=self._native)
+        self._report_unsupported()
+        history = History(request, self._target, self.losses)
+        tools, choice = encode_tools(request, self._target, self.losses)
+        config = self._config()
+        system = self._system(history)
+        body: dict[str, object] = {"model": self._model}
+        if request.stream:
+            body["stream"] = True
+        body["contents"] = history.encode()
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        if tools is not None:
+            body["tools"] = tools
+        if choice is not None:
+            body["toolConfig"] = choice
+        if request.tier:
+            if request.tier in _TIERS:
+                body["serviceTier"] = _TIERS[request.tier]
+            elif request.tier != "auto":
+                self._lose("field_dropped", "tier", request.tier)
+        if request.extensions:
+            self._extend(body, config)
+        if config:
+            body["generationConfig"] = config
+        for name, value in self._profile.extra_fields:
+            body.setdefault(name, Raw(value.encode()))
+        return encode(body)
+
+    def _lose(self, code: str, meaning: str, detail: str = "") -> None:
+        self.losses.append(Loss(code, path_of(self._request, meaning), detail))
+
+    def _report_unsupported(self) -> None:
+        """Report settings that the dialect has no field for."""
+        request = self._request
+        if request.verbosity:
+            self._lose("field_dropped", "verbosity")
+        if request.user_id:
+            self._lose("user_id_dropped", "user_id")
+
+    def _system(self, history: History) -> list[schema.Part]:
+        parts = [*self._request.system]
+        for turn in history.leading:
+            parts += (part for part in turn.parts if isinstance(part, TextPart))
+        texts = [part.text for part in parts if part.text] + self._instructions
+        return [schema.Part(text=text) for text in texts]
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    def _config(self) -> dict[str, object]:
+        request, profile = self._request, self._profile
+        config: dict[str, object] = {}
+        if request.sampling != NO_SAMPLING:
+            fields = sampling_fields(request, profile, self.losses, refused={"logit_bias"})
+            config |= {_CAMEL.get(name, name): value for name, value in fields.items()}
+        limit = output_limit(request, profile, self.losses)
+        if limit is not None:
+            config["maxOutputTokens"] = limit
+        if request.stop:
+            self._stop(config)
+        if request.count > 1:
+            config["candidateCount"] = request.count
+        if request.logprobs or request.top_logprobs:
+            self._logprobs(config)
+        if request.format.kind != "text":
+            self._format(config)
+        thinking = self._thinking()
+        if thinking is not None:
+            config["thinkingConfig"] = thinking
+        return config
+
+    def _stop(self, config: dict[str, object]) -> None:
+        stop = self._request.stop
+        most = min(_MAX_STOPS, self._profile.max_stop_sequences)
+        if len(stop) > most:
+            self._lose("stop_emulated", "stop", f"{len(stop) - most} of {len(stop)}")
+            self.stop = stop[most:]
+        if most:
+            config["stopSequences"] = list(stop[:most])
+
+    def _logprobs(self, config: dict[str, object]) -> None:
+        if not self._profile.supports_logprobs:
+            self._lose("logprobs_dropped", "logprobs")
+            return
+        config["responseLogprobs"] = True
+        if self._request.top_logprobs:
+            config["logprobs"] = self._request.top_logprobs
+
+    def _format(self, config: dict[str, object]) -> None:
+        request, profile = self._request, self._profile
+        kind = output_format(request, profile, self._instructions, self.losses)
+        if kind == "text":
+            return
+        config["responseMimeType"] = "application/json"
+        wanted = request.format.schema
+        if kind == "json_schema" and wanted is not None:
+            if profile.schema_dialect == "any":
+                config["responseJsonSchema"] = without_meta(wanted)
+            else:
+                path = path_of(request, "format")
+                rewritten = rewrite(without_meta(wanted), profile.schema_dialect, path=path)
+                if rewritten != wanted:
+                    self._lose("schema_rewritten", "format")
+                config["responseSchema"] = rewritten
+
+    def _thinking(self) -> schema.ThinkingConfig | None:
+        thinking = self._request.reasoning
+        shown = True if thinking.show in ("summary", "full") else None
+        if self._profile.reasoning_control == "none":
+            if thinking.mode != "default":
+                self._lose("thinking_dropped", "thinking")
+            return None
+        if thinking.mode == "default":
+            return schema.ThinkingConfig(shown) if shown else None
+        if self._profile.reasoning_control == "budget":
+            return schema.ThinkingConfig(shown, self._budget(thinking))
+        effort = wanted_effort(self._request, thinking, self._profile, self.losses)
+        if not effort:
+            return schema.ThinkingConfig(shown) if shown else None
+        return schema.ThinkingConfig(shown, None, effort.upper())
+
+    def _budget(self, thinking: ReasoningSettings) -> int:
+        """Return a number of tokens that the model takes; 0 turns thinking off, -1 leaves it to the model."""
+        bounds = (row[1:] for row in _BUDGETS if row[0].search(self._model))
+        least, most = next(bounds)
+        if is_off(thinking):
+            if _NEVER_OFF.search(self._model):
+                self._lose("effort_adjusted", "thinking", f"off became budget {least}")
+                return least
+            return 0
+        if thinking.mode == "budget" and thinking.budget is not None:
+            budget = max(least, min(thinking.budget, most))
+            if budget != thinking.budget:
+                self._lose("value_clamped", "thinking", f"budget {thinking.budget} became {budget}")
+            return budget
+        effort = known_effort(self._request, thinking, self.losses)
+        if not effort:
+            return -1
+        budget = max(least, min(budget_of(effort), most))
+        report_conversion(self._request, f"effort {effort} became budget {budget}", self.losses)
+        return budget
+
+    # --- fields of the client's own dialect ---------------------------------------------------------
+
+    def _extend(self, body: dict[str, object], config: dict[str, object]) -> None:
+        """Give fields of the client's own dialect back to this one; report those of the others."""
+        request = self._request
+        for name, raw in sorted(request.extensions.items()):
+            if self._native:
+                outer, _, inner = name.partition(".")
+                if outer == "generationConfig" and inner:
+                    config[inner] = raw
+                elif not inner:
+                    body[name] = raw
+                continue
+            value = bytes(raw)
+            if value in _NOTHING or (
+                name in _REASONING_FIELDS and request.reasoning != ReasoningSettings()
+            ):
+                continue
+            if name == "audio" or (name == "modalities" and b"audio" in value):
+                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
+            self.losses.append(Loss("field_dropped", f"$.{name}"))

@@ -1,0 +1,459 @@
+"""The shapes of Gemini's `generateContent`, as far as they are read or written here.
+
+Protocol-buffer JSON: a client may write each field in camel case or in snake case, even both in one body, and
+`null` means absent.  `camel_request` puts a request into the one spelling that the shapes below know; what is
+free JSON (arguments, results, schemas) keeps its bytes.
+
+On the wire the model and whether the answer streams are in the URL.  Here a request is one JSON object, so
+they are its fields `model` and `stream`; `split_request` of `request_writer` and `joined_request` of `request_reader` convert.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.decoding import decode, decode_at
+from dragoman.dialects.encoding import encode
+
+VENDOR: Final = "google"
+NO_RAW: Final = Raw(b"")  # a `Raw` field that is absent
+# Signs a call of the history that has no signature, where a model refuses calls without one.
+PLACEHOLDER: Final = "skip_thought_signature_validator"
+# Google documents two words; clients send them bare or in base64.
+PLACEHOLDERS: Final = frozenset(
+    {
+        PLACEHOLDER,
+        "context_engineering_is_the_way_to_go",
+        "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
+        "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
+    }
+)
+
+# Service tiers by their names in `Request.tier`.
+TIERS: Final = {"standard": "default", "flex": "flex", "priority": "priority"}
+
+
+def given(raw: Raw) -> bool:
+    """Return whether a field was sent with a value."""
+    return bool(raw) and bytes(raw) != b"null"
+
+
+# --- content ----------------------------------------------------------------------------------------
+
+
+class Blob(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    mime_type: str | None = None
+    data: str | None = None
+    display_name: str | None = None
+
+
+class FileData(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    file_uri: str | None = None
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class PartialArg(Struct, frozen=True, gc=False, rename="camel"):
+    json_path: str | None = None
+    string_value: str | None = None
+    number_value: Raw = NO_RAW
+    bool_value: bool | None = None
+    null_value: Raw = NO_RAW
+
+
+class FunctionCall(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    name: str | None = None
+    args: Raw = NO_RAW
+    id: str | None = None
+    partial_args: list[PartialArg] | None = None
+    will_continue: bool | None = None
+
+
+class ResponsePart(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A file beside the JSON of a result."""
+
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+
+
+class FunctionResponse(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    name: str | None = None
+    response: Raw = NO_RAW
+    id: str | None = None
+    parts: list[ResponsePart] | None = None
+
+
+class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """One part of a content: one payload, and what may be beside it."""
+
+    text: str | None = None
+    thought: bool | str | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    executable_code: Raw = NO_RAW
+    code_execution_result: Raw = NO_RAW
+    tool_call: Raw = NO_RAW
+    tool_response: Raw = NO_RAW
+    thought_signature: str | None = None
+
+    @property
+    def is_thought(self) -> bool:
+        return self.thought is True or self.thought == "true"
+
+
+# Parts that only Google understands: what ran, and what came of it.
+SERVER_CALLS: Final = ("executable_code", "tool_call")
+SERVER_RESULTS: Final = ("code_execution_result", "tool_response")
+
+
+class Content(Struct, frozen=True, gc=False, omit_defaults=True):
+    role: str | None = None
+    parts: list[Part] | None = None
+
+
+class RawContent(Struct, frozen=True, gc=False):
+    """A content whose parts keep their bytes."""
+
+    role: str | None = None
+    parts: list[Raw] | None = None
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+class FunctionDeclaration(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    name: str = ""
+    description: str | None = None
+    parameters: Raw = NO_RAW
+    parameters_json_schema: Raw = NO_RAW
+    response: Raw = NO_RAW
+    response_json_schema: Raw = NO_RAW
+    behavior: str | None = None
+
+
+class FunctionCallingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    mode: str | int | None = None
+    allowed_function_names: list[str] | None = None
+
+
+class ToolConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    function_calling_config: FunctionCallingConfig | None = None
+
+
+class ThinkingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    include_thoughts: bool | None = None
+    thinking_budget: int | None = None
+    thinking_level: str | None = None
+
+
+class GenerationConfig(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    max_output_tokens: int | None = None
+    stop_sequences: list[str] | None = None
+    candidate_count: int | None = None
+    response_logprobs: bool | None = None
+    logprobs: int | None = None
+    response_mime_type: str | None = None
+    response_schema: Raw = NO_RAW
+    response_json_schema: Raw = NO_RAW
+    thinking_config: ThinkingConfig | None = None
+    response_modalities: list[str] | None = None
+
+
+class SafetySetting(Struct, frozen=True, gc=False):
+    category: str | int | None = None
+    threshold: str | int | None = None
+
+
+class Request(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """What a client sends, with the model and the kind of answer that its URL names."""
+
+    model: str
+    stream: bool | None = None
+    contents: list[Raw] | None = None
+    system_instruction: Raw = NO_RAW
+    tools: Raw = NO_RAW
+    tool_config: ToolConfig | None = None
+    generation_config: Raw = NO_RAW
+    safety_settings: list[SafetySetting] | None = None
+    cached_content: str | None = None
+    labels: Raw = NO_RAW
+    service_tier: str | None = None
+
+
+# Fields of a request, and of its `generationConfig`, that are read into the turn; all others are extensions.
+REQUEST_FIELDS: Final = frozenset(Request.__struct_encode_fields__)
+CONFIG_FIELDS: Final = frozenset(GenerationConfig.__struct_encode_fields__)
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+class UsageMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    total_token_count: int | None = None
+
+
+class WebSource(Struct, frozen=True, gc=False, omit_defaults=True):
+    uri: str | None = None
+    title: str | None = None
+
+
+class GroundingChunk(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    web: WebSource | None = None
+    maps: WebSource | None = None
+    retrieved_context: WebSource | None = None
+
+
+class Segment(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    part_index: int | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+    text: str | None = None
+
+
+class GroundingSupport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    segment: Segment | None = None
+    grounding_chunk_indices: list[int] | None = None
+
+
+class GroundingMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    grounding_chunks: list[GroundingChunk] | None = None
+    grounding_supports: list[GroundingSupport] | None = None
+
+
+class TokenChoice(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    token: str | None = None
+    log_probability: float | None = None
+
+
+class TopChoices(Struct, frozen=True, gc=False):
+    candidates: list[TokenChoice] | None = None
+
+
+class LogprobsResult(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    chosen_candidates: list[TokenChoice] | None = None
+    top_candidates: list[TopChoices] | None = None
+
+
+class Candidate(Struct, frozen=True, gc=False, rename="camel"):
+    content: RawContent | None = None
+    finish_reason: str | int | None = None
+    finish_message: str | None = None
+    index: int | None = None
+    grounding_metadata: Raw = NO_RAW
+    logprobs_result: Raw = NO_RAW
+
+
+class PromptFeedback(Struct, frozen=True, gc=False, rename="camel"):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class Chunk(Struct, frozen=True, gc=False, rename="camel"):
+    """A chunk of a stream, or a complete answer."""
+
+    candidates: list[Candidate] | None = None
+    prompt_feedback: PromptFeedback | None = None
+    usage_metadata: Raw = NO_RAW
+    model_version: str | None = None
+    response_id: str | None = None
+    error: Raw = NO_RAW
+
+
+# Chunks that add text and say nothing else; token counts may come with each and only the last ones count.
+
+
+class OnlyText(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    text: str
+
+
+class TextContent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    parts: list[OnlyText]
+    role: Literal["model"] = "model"
+
+
+class TextCandidate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    content: TextContent
+    index: Literal[0] = 0
+
+
+class TextChunk(Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename="camel"):
+    candidates: list[TextCandidate]
+    model_version: str | None = None
+    response_id: str | None = None
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+class ErrorIn(Struct, frozen=True):
+    code: int | str | None = None
+    message: str | None = None
+    status: str | None = None
+    details: list[Raw] | None = None
+
+
+class ErrorBody(Struct, frozen=True):
+    error: ErrorIn | str | None = None
+
+
+class QuotaViolation(Struct, frozen=True, gc=False, rename="camel"):
+    quota_id: str | None = None
+
+
+class FieldViolation(Struct, frozen=True, gc=False, omit_defaults=True):
+    field: str | None = None
+    description: str | None = None
+
+
+class ErrorDetail(Struct, frozen=True, rename={"type": "@type"}):
+    """Any entry of an error's details, as far as it is used."""
+
+    type: str | None = None
+    reason: str | None = None
+    retryDelay: str | None = None  # noqa: N815 -- renamed fields must all be listed
+    fieldViolations: list[FieldViolation] | None = None  # noqa: N815
+    violations: list[QuotaViolation] | None = None
+
+
+# --- one spelling -----------------------------------------------------------------------------------
+
+Shape: TypeAlias = Mapping[str, "Shape | None"]
+
+_FILES: Final[Shape] = {
+    "inlineData": {"mimeType": None, "displayName": None},
+    "fileData": {"mimeType": None, "fileUri": None, "displayName": None},
+}
+_PART: Final[Shape] = {
+    **_FILES,
+    "functionCall": {"partialArgs": None, "willContinue": None},
+    "functionResponse": {"parts": _FILES, "willContinue": None},
+    "executableCode": None,
+    "codeExecutionResult": None,
+    "toolCall": None,
+    "toolResponse": None,
+    "thoughtSignature": None,
+    "videoMetadata": None,
+    "mediaResolution": None,
+    "partMetadata": None,
+    "mediaProcessing": None,
+}
+_CONTENT: Final[Shape] = {"parts": _PART}
+_TOOL: Final[Shape] = {
+    "functionDeclarations": {
+        "parametersJsonSchema": None,
+        "responseJsonSchema": None,
+    },
+    "googleSearch": None,
+    "googleSearchRetrieval": None,
+    "codeExecution": None,
+    "urlContext": None,
+    "googleMaps": None,
+    "fileSearch": None,
+    "computerUse": None,
+    "mcpServers": None,
+    "enterpriseWebSearch": None,
+}
+_CONFIG: Final[Shape] = {
+    **dict.fromkeys(
+        name for name in GenerationConfig.__struct_encode_fields__ if name != "thinkingConfig"
+    ),
+    "thinkingConfig": {"includeThoughts": None, "thinkingBudget": None, "thinkingLevel": None},
+    "speechConfig": None,
+    "imageConfig": None,
+    "mediaResolution": None,
+    "audioTimestamp": None,
+    "routingConfig": None,
+    "modelSelectionConfig": None,
+    "enableEnhancedCivicAnswers": None,
+    "continuationToken": None,
+}
+_REQUEST: Final[Shape] = {
+    "contents": _CONTENT,
+    "systemInstruction": _CONTENT,
+    "tools": _TOOL,
+    "toolConfig": {
+        "functionCallingConfig": {
+            "mode": None,
+            "allowedFunctionNames": None,
+            "streamFunctionCallArguments": None,
+        },
+        "retrievalConfig": None,
+        "includeServerSideToolInvocations": None,
+    },
+    "generationConfig": _CONFIG,
+    "safetySettings": None,
+    "cachedContent": None,
+    "serviceTier": None,
+    "modelArmorConfig": None,
+}
+_CAPITAL: Final = re.compile(r"[A-Z]")
+
+
+def _snake_names(shape: Shape, found: dict[str, str]) -> dict[str, str]:
+    for name, inner in shape.items():
+        snake = _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name)
+        if snake != name:
+            found[snake] = name
+        if inner is not None:
+            _snake_names(inner, found)
+    return found
+
+
+# Older SDKs write one name with an underscore in front.
+_RENAMED: Final = {**_snake_names(_REQUEST, {}), "_responseJsonSchema": "responseJsonSchema"}
+_MAY_HOLD_SNAKE: Final = re.compile(
+    b'"(?:' + b"|".join(re.escape(name.encode()) for name in sorted(_RENAMED)) + rb')"\s*:'
+)
+_FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
+_ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+def camel_request(body: bytes) -> bytes:
+    """Return a request in camel case; the same bytes if it is so already.
+
+    Raises:
+        MalformedError: it is not an object; carries the path.
+    """
+    if _MAY_HOLD_SNAKE.search(body) is None:
+        return body
+    return bytes(_camel(Raw(body), _REQUEST, "$"))
+
+
+def _camel(raw: Raw, shape: Shape, path: str) -> Raw:
+    text = bytes(raw).lstrip()
+    if text[:1] == b"[":
+        entries = decode_at(_ENTRIES, raw, path)
+        return Raw(encode([_camel(one, shape, f"{path}[{at}]") for at, one in enumerate(entries)]))
+    if text[:1] != b"{":
+        return raw  # the decoder of the shape reports what is wrong with it
+    fields: dict[str, Raw] = {}
+    for key, value in decode_at(_FIELDS, raw, path).items():
+        name = _RENAMED.get(key, key) if _RENAMED.get(key, "") in shape else key
+        inner = shape.get(name)
+        fields[name] = value if inner is None else _camel(value, inner, f"{path}.{name}")
+    return Raw(encode(fields))
+
+
+def fields_of(raw: Raw | bytes) -> dict[str, Raw]:
+    """Return the fields of an object, each as it is written.
+
+    Raises:
+        MalformedError: it is not an object.
+    """
+    return decode(_FIELDS, bytes(raw))

@@ -1,0 +1,169 @@
+"""Encodes tools and tool choice for a Gemini upstream."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.context import Target
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.gemini.schema import (
+    NO_RAW,
+    VENDOR,
+    FunctionCallingConfig,
+    FunctionDeclaration,
+    ToolConfig,
+)
+from dragoman.dialects.gemini.tools_reader import SERVER_KINDS
+from dragoman.dialects.tool_policy import (
+    FREE_INPUT,
+    declared_tools,
+    dropped_options,
+    flat_name,
+    function_description,
+    parallel_flag,
+    refuse_schemaless,
+    written_choice,
+)
+from dragoman.profiles.profile import Profile
+from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.turn.events import Flavor
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import Request, Tool
+from dragoman.turn.tools import made_once, wire_name
+
+_FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
+_OWN_NAMES: Final = {kind: name for name, kind in SERVER_KINDS.items()}
+_EMPTY: Final = frozenset({b"{}", b"null", b""})
+# Keywords with which a schema without properties still says something.
+_MEANT: Final = ("properties", "$ref", "anyOf", "oneOf", "allOf")
+
+
+class Definitions(Struct, frozen=True, gc=False):
+    """The tools of a request as an upstream gets them."""
+
+    names: frozenset[str]  # on the wire
+    json: Raw | None  # all of them, as a list; None: there are none
+    losses: tuple[Loss, ...]
+
+
+@made_once
+def define(tools: tuple[Tool, ...], profile: Profile) -> Definitions:
+    """Return the definitions: all functions in one entry, then the tools that Google runs.
+
+    Raises:
+        UntranslatableError: a tool has no form that the upstream takes.
+    """
+    losses: list[Loss] = []
+    names: set[str] = set()
+    functions: list[FunctionDeclaration] = []
+    others: list[dict[str, Raw]] = []
+    for tool in tools:
+        if tool.server:
+            written = _server_tool(tool, profile, losses)
+            if written is not None:
+                others.append(written)
+                names.add(tool.name)
+            continue
+        refuse_schemaless(tool)
+        functions.append(_function(tool, profile, losses))
+        names.add(functions[-1].name)
+    entries: list[object] = [{"functionDeclarations": functions}] if functions else []
+    entries += others
+    return Definitions(frozenset(names), Raw(encode(entries)) if entries else None, tuple(losses))
+
+
+def _function(tool: Tool, profile: Profile, losses: list[Loss]) -> FunctionDeclaration:
+    name = flat_name(tool, losses)
+    if tool.strict:
+        losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+    losses += [Loss("tool_option_dropped", tool.path, option) for option in tool.options]
+    schema = FREE_INPUT if tool.flavor is Flavor.CUSTOM else tool.schema
+    parameters = json = NO_RAW
+    if schema is not None and _takes_arguments(schema):
+        if profile.schema_dialect == "any":
+            json = without_meta(schema)
+        else:
+            parameters = rewrite(without_meta(schema), profile.schema_dialect, path=tool.path)
+            if parameters != schema:
+                losses.append(Loss("schema_rewritten", tool.path, tool.name))
+    return FunctionDeclaration(
+        name=name,
+        description=function_description(tool, losses) or None,
+        parameters=parameters,
+        parameters_json_schema=json,
+    )
+
+
+def _takes_arguments(schema: Raw) -> bool:
+    """Return whether a function takes arguments: Google refuses an object without properties."""
+    try:
+        fields = _FIELDS.decode(schema)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    if bytes(fields.get("additionalProperties", b"")).startswith(b"{"):
+        return True
+    return any(bytes(fields.get(name, b"")) not in _EMPTY for name in _MEANT)
+
+
+def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, Raw] | None:
+    own = tool.vendor == VENDOR
+    known = profile.runs(tool.kind, "gemini")
+    if own and tool.raw is not None and (known or profile.vendor_tools):
+        return {_own_name(tool): tool.raw}
+    name = _OWN_NAMES.get(tool.kind)
+    if name is not None and known:
+        losses += [Loss("tool_option_dropped", tool.path, one) for one in dropped_options(tool, ())]
+        return {name: Raw(b"{}")}
+    losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+    return None
+
+
+def _own_name(tool: Tool) -> str:
+    """Return the field of a tool of Google's, which is the end of its path."""
+    return _OWN_NAMES.get(tool.kind) or tool.path.rpartition(".")[2]
+
+
+# --- tools and tool choice ------------------------------------------------------------------------
+
+
+def encode_tools(
+    request: Request, target: Target, losses: list[Loss]
+) -> tuple[Raw | None, ToolConfig | None]:
+    """Return the definitions, if there are any, and the choice.
+
+    Raises:
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
+            upstream does not have.
+    """
+    profile = target.profile
+    choice = request.tool_choice
+    # A list of allowed functions goes with a forced choice only; else the others are not declared.
+    forced = choice is not None and choice.mode == "required"
+    sent = define(declared_tools(request, profile, takes_allowed=forced), profile)
+    losses += sent.losses
+    has_tools = sent.json is not None
+    parallel_flag(request, profile, losses, has_tools=has_tools)
+    if choice is None:
+        return sent.json, None
+    wire = wire_name(choice.name, choice.namespace) if choice.name else ""
+    written = written_choice(
+        request,
+        profile,
+        losses,
+        has_tools=has_tools,
+        has_forced=wire in sent.names if wire else has_tools,
+    )
+    names = [wire] if written.mode == "tool" else []
+    if written.mode == "required" and forced:
+        names = [name for name in map(wire_name, choice.allowed) if name in sent.names]
+    return sent.json if written.with_tools else None, _config(written.mode, names)
+
+
+_MODES: Final = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
+
+
+def _config(mode: str | None, names: list[str]) -> ToolConfig | None:
+    if mode is None:
+        return None
+    return ToolConfig(FunctionCallingConfig(_MODES[mode], names or None))

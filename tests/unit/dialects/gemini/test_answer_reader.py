@@ -1,0 +1,103 @@
+"""What the corpus does not show of reading an answer: limits, speed, and answers in one piece."""
+
+import json
+
+import pytest
+
+from dragoman.context import Exchange
+from dragoman.dialects.framing import StreamReader
+from dragoman.errors import TooLargeError
+from dragoman.limits import Limits
+from dragoman.profiles import profile
+from dragoman.translate import Translator, translate_body
+from dragoman.turn.answer import fold
+from dragoman.turn.events import Fault, TextRun
+from tests.unit.dialects.gemini.support import GEMINI, exchange, read
+
+
+def chunk(*parts, finish="", **more):
+    candidate = {"content": {"parts": list(parts), "role": "model"}}
+    return {"candidates": [candidate | ({"finishReason": finish} if finish else {})], **more}
+
+
+def test_text_chunks_of_one_read_are_one_run():
+    of = exchange("gemini-api")
+    reader = StreamReader(GEMINI.frame_reader(of), of)
+    stream = b"".join(
+        b'data: {"candidates":[{"content":{"parts":[{"text":"w%d"}],"role":"model"}}],'
+        b'"modelVersion":"m"}\n\n' % at
+        for at in range(20)
+    )
+
+    assert any(isinstance(event, TextRun) for event in reader.feed(stream))
+
+
+def test_a_stream_within_the_dialect_passes_byte_for_byte():
+    stream = b"".join(
+        b"data: %b\r\n\r\n" % json.dumps(one).encode()
+        for one in (
+            chunk({"text": "Hm.", "thought": True}),
+            chunk({"text": "a"}),
+            chunk({"functionCall": {"name": "f", "args": {"x": 1}, "id": "k"}}),
+            chunk({"text": ""}, finish="STOP", usageMetadata={"promptTokenCount": 1}),
+        )
+    )
+    relay = Translator(source="gemini", target="gemini", profile="gemini-api")
+    out = b"".join(relay.feed(stream[at : at + 9]) for at in range(0, len(stream), 9))
+
+    assert stream == out + relay.close()
+
+
+def test_a_body_within_the_dialect_passes_byte_for_byte():
+    body = json.dumps(
+        chunk({"text": "a"}, finish="STOP", usageMetadata={"totalTokenCount": 3}, new=1)
+    ).encode()
+
+    assert body == translate_body(body, source="gemini", target="gemini").body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"candidates":[]}',
+        b'{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}',
+        b'{"candidates":7}',
+    ],
+)
+def test_a_body_without_an_answer_is_a_failure(body):
+    answer = translate_body(body, source="gemini", target="chat").answer
+
+    assert "upstream_malformed" == (answer.fault.code if answer.fault else "")
+
+
+def test_an_error_in_a_list_is_the_answers_failure():
+    body = b'[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]'
+
+    assert 404 == translate_body(body, source="gemini", target="anthropic").status
+
+
+def test_limits_hold():
+    calls = [chunk({"functionCall": {"name": "f", "args": {"x": "y" * 50}}}) for _ in range(4)]
+    for limits, name in (
+        (Limits(max_calls=3), "max_calls"),
+        (Limits(max_turn_args_bytes=100), "max_turn_args_bytes"),
+    ):
+        of = Exchange(profile=profile("gemini-api"), limits=limits)
+        reader = StreamReader(GEMINI.frame_reader(of), of)
+        stream = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in calls)
+        with pytest.raises(TooLargeError, match=name):
+            reader.feed(stream)
+
+
+def test_a_call_without_a_name_is_a_failure():
+    events = read(chunk({"functionCall": {"args": {}}}, finish="STOP"))
+
+    assert isinstance(events[-1], Fault)
+    assert "call_without_name" == events[-1].code
+
+
+def test_numbers_of_finish_reasons_are_words_that_are_not_known():
+    answer = fold(read(chunk({"text": "a"}, finish=7)))
+
+    assert ["finish_reason_unknown", "usage_missing"] == [loss.code for loss in answer.losses]

@@ -1,0 +1,233 @@
+"""Contents of a client become turns: ids, results, thoughts and envelopes."""
+
+import base64
+
+import pytest
+
+from dragoman.dialects.gemini.schema import PLACEHOLDERS
+from dragoman.errors import MalformedError
+from dragoman.turn.events import Channel, OpaqueKind
+from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
+    AudioPart,
+    Base64Source,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    OpaquePart,
+    ReasoningPart,
+    ReasoningSegment,
+    ServerToolPart,
+    TextPart,
+    TextSource,
+    ToolCallPart,
+    ToolResultPart,
+    UrlSource,
+)
+from tests.unit.dialects.gemini.support import asked, call, model, result, user
+
+
+def test_chunks_that_a_client_replays_are_one_turn():
+    request = asked(
+        user("Hi"), model({"text": "Pl", "thought": True}), model({"text": "an", "thought": True}),
+        model("I w"), model("ill"), user("a"), user("b"),
+    )  # fmt: skip
+
+    assert [USER, ASSISTANT, USER] == [turn.role for turn in request.turns]
+    assert (
+        ReasoningPart((ReasoningSegment("Plan", Channel.SUMMARY),)),
+        TextPart("I will"),
+    ) == request.turns[1].parts
+    assert (TextPart("a"), TextPart("b")) == request.turns[2].parts
+
+
+@pytest.mark.parametrize("role", ["function", "tool", None])
+def test_old_names_of_the_user_are_known(role):
+    content = {"parts": [{"text": "x"}], **({"role": role} if role else {})}
+
+    assert USER is asked(content).turns[0].role
+
+
+def test_a_role_that_does_not_exist_is_refused():
+    with pytest.raises(MalformedError, match="system") as caught:
+        asked({"role": "system", "parts": [{"text": "x"}]})
+    assert "$.contents[0].role" == caught.value.path
+
+
+def calls_and_results(*contents):
+    parts = [part for turn in asked(*contents).turns for part in turn.parts]
+    return (
+        [part.id for part in parts if isinstance(part, ToolCallPart)],
+        [part.call_id for part in parts if isinstance(part, ToolResultPart)],
+    )
+
+
+def test_calls_without_ids_are_numbered_and_results_pair_by_name_and_order():
+    calls, results = calls_and_results(
+        user("x"), model(call("a"), call("b"), call("a")),
+        user(result("b", output="1"), result("a", output="2"), result("a", output="3")),
+        model(call("a")), user(result("a", output="4")),
+    )  # fmt: skip
+
+    assert ["call_g1", "call_g2", "call_g3", "call_g4"] == calls
+    assert ["call_g2", "call_g1", "call_g3", "call_g4"] == results
+
+
+def test_results_pair_by_id_even_if_only_some_have_one():
+    calls, results = calls_and_results(
+        user("x"), model(call("a", "k1"), call("a", "k2")),
+        user(result("a", output="1"), result("a", "k1", output="2")),
+    )  # fmt: skip
+
+    assert ["k1", "k2"] == calls
+    assert ["k2", "k1"] == results
+
+
+def test_the_id_with_its_tools_name_is_known():
+    _, results = calls_and_results(
+        user("x"), model(call("a", "k1")), user(result("a", "a__k1", output=""))
+    )
+
+    assert ["k1"] == results
+
+
+@pytest.mark.parametrize(
+    ("response", "text", "failed"),
+    [
+        ({"output": "done"}, "done", False),
+        ({"result": 42}, "42", False),
+        ({"return_value": {"a": [1, 2]}}, '{"a":[1,2]}', False),
+        ({"name": "look", "content": "sunny"}, "sunny", False),
+        ({"error": "no such file"}, "no such file", True),
+        ({"output": "x", "error": "y"}, '{"output":"x","error":"y"}', False),
+        ({"temperature": 7}, '{"temperature":7}', False),
+        ({"output": None}, "", False),
+    ],
+)
+def test_the_output_of_a_result_is_found(response, text, failed):
+    request = asked(user("x"), model(call()), user(result(**response)))
+    (found,) = request.turns[2].parts
+
+    assert (tuple([TextPart(text)] if text else []), failed) == (found.parts, found.is_error)
+
+
+def test_files_inside_and_directly_behind_a_result_are_part_of_it():
+    image = {"inlineData": {"mimeType": "image/png", "data": "aGk"}}
+    inside = result(output="ok")
+    inside["functionResponse"]["parts"] = [image]
+    request = asked(user("x"), model(call(), call()), user(inside, result(), image, "And?", image))
+    first, second, text, own = request.turns[2].parts
+    png = ImagePart(Base64Source("image/png", "aGk="))
+
+    assert (TextPart("ok"), png) == first.parts
+    assert (png,) == second.parts
+    assert (TextPart("And?"), png) == (text, own)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (
+            {"inlineData": {"mimeType": "application/pdf", "data": "_-8", "displayName": "a.pdf"}},
+            DocumentPart(Base64Source("application/pdf", "/+8="), "a.pdf"),
+        ),
+        (
+            {"inlineData": {"mimeType": "text/markdown", "data": "aGk="}},
+            DocumentPart(TextSource("hi")),
+        ),
+        ({"inlineData": {"mimeType": "audio/mpeg", "data": "aGk="}}, AudioPart("aGk=", "mp3")),
+        (
+            {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.com/a"}},
+            ImagePart(UrlSource("https://example.com/a")),
+        ),
+        (
+            {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://b/c"}},
+            DocumentPart(FileSource("gs://b/c", "google")),
+        ),
+    ],
+)
+def test_files_of_a_user(part, expected):
+    assert (expected,) == asked(user(part)).turns[0].parts
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"fileData": {"fileUri": "https://youtu.be/x"}},
+        {"inlineData": {"mimeType": "video/mp4", "data": "aGk="}},
+    ],
+)
+def test_videos_are_only_for_google(part):
+    (found,) = asked(user(part)).turns[0].parts
+
+    assert isinstance(found, OpaquePart)
+    assert "$.contents[0].parts[0]" == found.path
+
+
+def test_what_google_ran_is_kept_with_a_summary():
+    part = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+    request = asked(user("x"), model(part), user("y"))
+    (found,) = request.turns[1].parts
+
+    assert isinstance(found, ServerToolPart)
+    assert "print(1)" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("contents", "reason"),
+    [
+        ([user({"text": "x", "inlineData": {}})], "one payload"),
+        ([user({"hologram": {}})], "hologram"),
+        ([user(call())], "the model's"),
+        ([user("x"), model(result())], "the user's"),
+        ([user("x"), model({"functionCall": {"args": {}}})], "needs a name"),
+        ([user("x"), model({"functionCall": {"name": "f", "args": "{}"}})], "an object"),
+        ([user("x"), model(call()), user({"functionResponse": {"response": 7}})], "an object"),
+    ],
+)
+def test_what_is_not_of_the_dialect_is_refused(contents, reason):
+    with pytest.raises(MalformedError, match=reason):
+        asked(*contents)
+
+
+@pytest.mark.parametrize("signature", sorted(PLACEHOLDERS))
+def test_a_placeholder_is_no_state(signature):
+    request = asked(user("x"), model(call(signature=signature)), user(result()))
+
+    assert () == request.turns[1].parts[0].opaque
+
+
+def test_googles_own_signatures_are_kept_where_they_are():
+    request = asked(
+        user("x"),
+        model(
+            {"text": "Hm.", "thought": True, "thoughtSignature": "QUE="},
+            {"text": "Well.", "thoughtSignature": "QkI="},
+            call(signature="Q0M="),
+        ),
+        user(result()),
+    )
+    thought, text, behind, made = request.turns[1].parts
+
+    assert [(OpaqueKind.SIGNATURE, "QUE=")] == [(one.kind, one.data) for one in thought.opaque]
+    assert TextPart("Well.") == text
+    assert [(OpaqueKind.ENCRYPTED, "text")] == [(one.kind, one.item_id) for one in behind.opaque]
+    assert ['{"google":{"thought_signature":"Q0M="}}'] == [one.data for one in made.opaque]
+
+
+def test_an_envelope_that_does_not_open_is_reported():
+    forged = base64.b64encode(b"dgm1.abc.def").decode()
+    request = asked(user("x"), model(call(signature=forged)), user(result()))
+
+    assert ["opaque_invalid"] == [loss.code for loss in request.losses]
+    assert () == request.turns[1].parts[0].opaque
+
+
+def test_instructions_are_text():
+    assert (TextPart("a"), TextPart("b")) == (
+        asked(user("x"), systemInstruction={"parts": [{"text": "a"}, {"text": "b"}]}).system
+    )
+    assert (TextPart("a"),) == asked(user("x"), systemInstruction="a").system
+    with pytest.raises(MalformedError, match="text"):
+        asked(user("x"), systemInstruction={"parts": [{"inlineData": {}}]})

@@ -1,0 +1,192 @@
+"""What a client asks for beside the conversation."""
+
+import json
+
+import pytest
+
+from dragoman.dialects.gemini.request_reader import joined_request
+from dragoman.errors import MalformedError, TooLargeError
+from dragoman.limits import Limits
+from dragoman.translate_requests import read_request, translate_request
+from dragoman.turn.request import ReasoningSettings
+from tests.unit.dialects.gemini.support import GEMINI, asked, user
+
+
+def settings(**config):
+    return asked(user("x"), generationConfig=config)
+
+
+def test_settings_are_read_under_both_spellings_and_numbers_from_strings():
+    request = asked(
+        user("x"),
+        generationConfig={
+            "temperature": 0.5, "top_p": 0.9, "topK": 64.0, "seed": 7, "presencePenalty": 0.1,
+            "frequencyPenalty": 0.2, "max_output_tokens": "100", "stopSequences": ["a"],
+            "candidateCount": 1, "responseLogprobs": True, "logprobs": 3,
+        },
+        serviceTier="FLEX",
+        labels={"team": "x"},
+    )  # fmt: skip
+    sampling = request.sampling
+
+    assert (0.5, 0.9, 64, 7) == (
+        sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed,
+    )  # fmt: skip
+    assert (0.1, 0.2) == (sampling.presence_penalty, sampling.frequency_penalty)
+    assert (100, ("a",), 1, True, 3) == (
+        request.max_output, request.stop, request.count, request.logprobs, request.top_logprobs,
+    )  # fmt: skip
+    assert ("flex", {"team": "x"}) == (request.tier, json.loads(bytes(request.metadata or b"")))
+    assert () == request.losses
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"thinkingBudget": 0}, ReasoningSettings(mode="off")),
+        ({"thinkingBudget": -1}, ReasoningSettings(mode="auto")),
+        (
+            {"thinkingBudget": 8192, "include_thoughts": True},
+            ReasoningSettings(mode="budget", budget=8192, show="summary"),
+        ),
+        ({"thinkingLevel": "HIGH"}, ReasoningSettings(mode="effort", effort="high")),
+        ({"includeThoughts": True}, ReasoningSettings(show="summary")),
+        ({}, ReasoningSettings()),
+    ],
+)
+def test_thinking(config, expected):
+    assert expected == settings(thinkingConfig=config).reasoning
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"thinkingBudget": 1, "thinkingLevel": "LOW"}, "exclude"),
+        ({"thinkingLevel": "EXTREME"}, "EXTREME"),
+    ],
+)
+def test_thinking_that_does_not_exist_is_refused(config, reason):
+    with pytest.raises(MalformedError, match=reason):
+        settings(thinkingConfig=config)
+
+
+def test_formats_of_the_answer():
+    shouted = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+    json_only = settings(responseMimeType="application/json").format
+    with_schema = settings(responseMimeType="application/json", responseJsonSchema=shouted).format
+    enum = settings(
+        responseMimeType="text/x.enum", responseSchema={"type": "STRING", "enum": ["a", "b"]}
+    )
+
+    assert "json_object" == json_only.kind
+    assert ("json_schema", "output") == (with_schema.kind, with_schema.name)
+    assert {"type": "object", "properties": {"a": {"type": "string"}}} == json.loads(
+        bytes(with_schema.schema or b"")
+    )
+    assert "text" == enum.format.kind
+    assert enum.system[-1].text.endswith(": a, b")
+    assert ["schema_not_enforced"] == [loss.code for loss in enum.losses]
+    assert "text" == settings(responseMimeType="text/plain").format.kind
+
+
+def test_what_has_no_place_is_an_extension_and_a_loss_elsewhere():
+    body = {
+        "model": "m", "contents": [user("x")], "store": True,
+        "generationConfig": {"speechConfig": {"a": 1}},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}],
+        "toolConfig": {"retrievalConfig": {"languageCode": "de"}},
+    }  # fmt: skip
+    out = translate_request(json.dumps(body).encode(), source="gemini", target="chat")
+
+    assert [
+        "$.generationConfig.speechConfig", "$.safetySettings", "$.store",
+        "$.toolConfig.retrievalConfig",
+    ] == sorted(loss.path for loss in out.losses if loss.code == "field_dropped")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"safetySettings": []},
+        {"safetySettings": [{"category": "x", "threshold": "BLOCK_NONE"}]},
+        {"generationConfig": {"responseModalities": ["TEXT"]}},
+        {"generationConfig": {}},
+        {"model": "models/m"},
+    ],
+)
+def test_what_asks_for_nothing_is_not_a_loss(more):
+    body = {"model": "m", "contents": [user("x")], **more}
+    out = translate_request(json.dumps(body).encode(), source="gemini", target="chat")
+
+    assert () == out.losses
+    assert "m" == json.loads(out.body)["model"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cachedContent": "cachedContents/1"},
+        {"generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}},
+    ],
+)
+def test_what_only_google_can_do_passes_to_google_and_is_refused_elsewhere(more):
+    body = json.dumps({"model": "m", "contents": [user("x")], **more}).encode()
+
+    assert body == translate_request(body, source="gemini", target="gemini").body
+    with pytest.raises(MalformedError):
+        translate_request(body, source="gemini", target="chat")
+
+
+def test_a_request_to_google_passes_byte_for_byte():
+    body = b'{ "model":"m","contents" : [{"parts":[{"text":"x","partMetadata":{"a":1}}]}], "new_field":1 }'
+
+    assert body == translate_request(body, source="gemini", target="gemini").body
+
+
+def test_limits_hold():
+    body = json.dumps({"model": "m", "contents": [user("x")] * 3}).encode()
+    with pytest.raises(TooLargeError, match="max_messages"):
+        GEMINI.decode_request(body, sealer=None, limits=Limits(max_messages=2))
+    with pytest.raises(TooLargeError, match="max_request_bytes"):
+        GEMINI.decode_request(body, sealer=None, limits=Limits(max_request_bytes=10))
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"[]", b'{"model":"m","contents":7}', b'{"model":"m","generationConfig":7}']
+)
+def test_what_is_not_a_request_is_refused(body):
+    with pytest.raises(MalformedError):
+        read_request(body, source="gemini")
+
+
+def test_a_request_may_stream():
+    assert read_request(
+        b'{"model":"m","stream":true,"contents":[]}', source="gemini"
+    ).request.stream
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "stream"),
+    [
+        ("/v1beta/models/gemini-3-pro:generateContent", "gemini-3-pro", False),
+        ("/v1beta/models/qwen3:8b:streamGenerateContent?alt=sse", "qwen3:8b", True),
+        ("/v1beta1/publishers/google/models/a%2Fb:generateContent", "a/b", False),
+        ("/v1/projects/p/locations/l/publishers/g/models/m:streamGenerateContent", "m", True),
+    ],
+)
+def test_the_path_names_the_model_and_the_kind_of_answer(path, model, stream):
+    joined = json.loads(joined_request(path, b'{"contents":[]}') or b"null")
+
+    assert {"contents": [], "model": model, "stream": stream} == joined
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1beta/models", "/v1beta/models/m:embedContent", "/v1/messages"]
+)
+def test_other_paths_are_not_requests(path):
+    assert joined_request(path, b"{}") is None
+
+
+def test_a_body_that_is_not_an_object_is_refused():
+    with pytest.raises(MalformedError):
+        joined_request("/v1beta/models/m:generateContent", b"[]")
