@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -51,6 +52,16 @@ class RedisServer:
 
     def client(self) -> Redis:
         return Redis.from_url(self.url)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it accept connections and respond to nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         if self._process is not None:

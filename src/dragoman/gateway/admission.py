@@ -194,6 +194,8 @@ class Entrance:
         try:
             ticket = await shared.enter(limits, estimate)
         except StateAwayError:
+            if shared.levels is not None:
+                self.meter.learn(shared.levels)
             refusal = self.meter.enter(limits, now, estimate)
             if refusal is not None:
                 return refusal
@@ -201,7 +203,7 @@ class Entrance:
         else:
             if isinstance(ticket, Refusal):
                 return ticket
-            self.meter.count(limits, now, estimate)
+            self.meter.enter(None, now, estimate)
         return Admission(self, estimate, partial(shared.leave, ticket))
 
     def adopt(self, old: "Entrance") -> None:

@@ -38,8 +38,22 @@ class Refusal(NamedTuple):
 BUSY: Final = Refusal("concurrent", 1.0)
 
 
+class Levels(NamedTuple):
+    """How full the buckets of a key were on all machines."""
+
+    at: float
+    requests: float
+    tokens: float
+    machines: int
+
+
 class SharedMeter(Protocol):
     """What counts the requests of one key on several machines."""
+
+    @property
+    def levels(self) -> Levels | None:
+        """The latest that the server reported."""
+        ...
 
     async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:
         """Begin a request of about `estimate` tokens; return a ticket for `leave`.
@@ -89,33 +103,47 @@ class Bucket:
         """Take an amount; less than nothing gives back what was taken too much."""
         self.level = max(0.0, self.level + amount)
 
+    def learn(self, level: float, at: float) -> None:
+        """Take over how full it was, unless it was looked at since."""
+        if at > self.at:
+            self.level, self.at = level, at
+
 
 class Meter:
-    """What one key has under way and has used: it outlives a reload of the settings."""
+    """What one key has under way and has used: it outlives a reload of the settings.
 
-    __slots__ = ("requests", "running", "spending", "tokens")
+    If a server counts for several machines and goes away, this meter learns how full the buckets were.  From then on
+    a request costs as often as there are machines: each assumes that the others admit as many as it does, so that
+    all of them together stay within the limits.
+    """
+
+    __slots__ = ("machines", "requests", "running", "spending", "tokens")
 
     def __init__(self) -> None:
         self.spending: Spending = Spending()
         self.requests: Bucket = Bucket()
         self.tokens: Bucket = Bucket()
         self.running: int = 0
+        self.machines: int = 1  # that count the same key when no server counts for all
 
     def enter(self, limits: KeyLimits | None, now: float, estimate: int) -> Refusal | None:
         """Begin a request of about `estimate` tokens; a refused one costs nothing."""
         if limits is not None:
-            refusal = self._over_limit(limits, now, estimate)
+            refusal = self._over_limit(limits, now, estimate * self.machines)
             if refusal is not None:
                 return refusal
-            self._spend(limits, estimate)
+            if limits.requests_per_minute:
+                self.requests.spend(self.machines)
+            if limits.tokens_per_minute:
+                self.tokens.spend(estimate * self.machines)
         self.running += 1
         return None
 
-    def count(self, limits: KeyLimits, now: float, estimate: int) -> None:
-        """Begin a request that was admitted elsewhere, whatever the limits."""
-        self._over_limit(limits, now, estimate)  # drains the buckets
-        self._spend(limits, estimate)
-        self.running += 1
+    def learn(self, levels: Levels) -> None:
+        """Take over how full the buckets were on all machines."""
+        self.requests.learn(levels.requests, levels.at)
+        self.tokens.learn(levels.tokens, levels.at)
+        self.machines = max(1, levels.machines)
 
     def leave(self, tokens: int) -> None:
         """End a request; `tokens` is by how many its estimate was too low."""
@@ -130,19 +158,13 @@ class Meter:
         """Return what was spent on the current day and in the current month."""
         return self.spending.spent(today)
 
-    def _spend(self, limits: KeyLimits, estimate: int) -> None:
-        if limits.requests_per_minute:
-            self.requests.spend(1)
-        if limits.tokens_per_minute:
-            self.tokens.spend(estimate)
-
-    def _over_limit(self, limits: KeyLimits, now: float, estimate: int) -> Refusal | None:
-        if limits.concurrent and self.running >= limits.concurrent:
+    def _over_limit(self, limits: KeyLimits, now: float, tokens: int) -> Refusal | None:
+        if limits.concurrent and self.running * self.machines >= limits.concurrent:
             return BUSY
         limit = limits.requests_per_minute
-        if limit and (seconds := self.requests.wait(1, per_minute=limit, now=now)):
+        if limit and (seconds := self.requests.wait(self.machines, per_minute=limit, now=now)):
             return Refusal("requests_per_minute", seconds)
         limit = limits.tokens_per_minute
-        if limit and estimate and (wait := self.tokens.wait(estimate, per_minute=limit, now=now)):
+        if limit and tokens and (wait := self.tokens.wait(tokens, per_minute=limit, now=now)):
             return Refusal("tokens_per_minute", wait)
         return None

@@ -2,21 +2,23 @@
 
 The buckets of a key are a hash, its requests under way a sorted set of tickets by the time at which they expire.  A
 gateway prolongs the tickets of its open requests, so those of a gateway that crashed stop counting.  All times are
-Redis's.  What is admitted while Redis is away is charged with the next request that reaches it.
+Redis's.  What is admitted while Redis is away is charged when it is back.  Machines report that they run, so that each
+knows its share of a limit when Redis goes away.
 
 What a key has spent is one number for each day and month, whose name has the date by the gateway's clock.  Costs that
 Redis did not confirm are sent again.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
 from dragoman.gateway.prices import nanodollars
-from dragoman.gateway.state.key_limits import KeyLimits, LimitName, Refusal
-from dragoman.gateway.state.redis_link import Argument, RedisLink, StateAwayError, script
+from dragoman.gateway.state.key_limits import KeyLimits, Levels, LimitName, Refusal
+from dragoman.gateway.state.redis_link import RedisLink, StateAwayError, script
 from dragoman.gateway.state.spending import Spent, period_names
 
 LEASE_SECONDS: Final = 30  # how long a ticket counts unless it is prolonged
@@ -30,9 +32,10 @@ _LIMITS: Final[tuple[LimitName, ...]] = (
 )
 _NAMES: Final = {name.encode(): name for name in _LIMITS}
 
-# KEYS: buckets, tickets, sum of the day, of the month.  ARGV: requests and tokens per minute, concurrent, estimate,
-# ticket, lease, owed requests, owed tokens, budgets of day and month.  Returns the limit that is exceeded, if any, the
-# seconds to wait, and the sums of keys with budgets.
+# KEYS: buckets, tickets, sum of the day, of the month, machines.  ARGV: requests and tokens per minute, concurrent,
+# estimate, ticket, lease, owed requests, owed tokens, budgets of day and month.  Without a ticket, only what is owed is
+# charged.  Returns the limit that is exceeded, if any, the seconds to wait, the sums of keys with budgets, what is in
+# the buckets, and the number of machines.
 ENTER: Final = script("""
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -43,22 +46,23 @@ local passed = math.max(0, now - (tonumber(kept[3]) or now))
 local requests = math.max(0, (tonumber(kept[1]) or 0) - passed * rpm / 60) + ARGV[7]
 local tokens = math.max(0, math.max(0, (tonumber(kept[2]) or 0) - passed * tpm / 60) + ARGV[8])
 local limit, wait = '', 0
+local asks = ARGV[5] ~= ''
 local day = ARGV[9] ~= '0' and redis.call('GET', KEYS[3]) or '0'
 local month = ARGV[10] ~= '0' and redis.call('GET', KEYS[4]) or '0'
 if ARGV[9] ~= '0' and tonumber(day) >= tonumber(ARGV[9]) then limit = 'budget_day' end
 if ARGV[10] ~= '0' and tonumber(month) >= tonumber(ARGV[10]) then limit = 'budget_month' end
-if limit == '' and most > 0 then
+if asks and limit == '' and most > 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
   if redis.call('ZCARD', KEYS[2]) >= most then limit, wait = 'concurrent', 1 end
 end
-if limit == '' and rpm > 0 and requests + 1 - rpm > 0.000001 then
+if asks and limit == '' and rpm > 0 and requests + 1 - rpm > 0.000001 then
   limit, wait = 'requests_per_minute', (requests + 1 - rpm) * 60 / rpm
 end
-if limit == '' and tpm > 0 and cost > 0 then
+if asks and limit == '' and tpm > 0 and cost > 0 then
   local over = tokens + math.min(cost, tpm) - tpm
   if over > 0.000001 then limit, wait = 'tokens_per_minute', over * 60 / tpm end
 end
-if limit == '' then
+if asks and limit == '' then
   if rpm > 0 then requests = requests + 1 end
   if tpm > 0 then tokens = tokens + cost end
   if most > 0 then
@@ -72,7 +76,8 @@ if tpm > 0 then drained = math.max(drained, tokens * 60 / tpm) end
 redis.call('HSET', KEYS[1], 'requests', string.format('%.6f', requests),
   'tokens', string.format('%.6f', tokens), 'at', string.format('%.6f', now))
 redis.call('EXPIRE', KEYS[1], math.ceil(math.min(drained, 86400)) + 60)
-return {limit, string.format('%.6f', wait), day, month}
+return {limit, string.format('%.6f', wait), day, month, string.format('%.6f', requests),
+  string.format('%.6f', tokens), redis.call('ZCARD', KEYS[5])}
 """)
 # KEYS: buckets, tickets.  ARGV: ticket, tokens to add.
 LEAVE: Final = script("""
@@ -99,6 +104,30 @@ for index = 2, #ARGV do redis.call('ZADD', KEYS[1], time[1] + ARGV[1], ARGV[inde
 redis.call('EXPIRE', KEYS[1], ARGV[1] * 2)
 return 1
 """)
+# KEYS: buckets, machines.  ARGV: requests and tokens per minute.  Returns what is in the buckets, and the number of
+# machines.
+LEVELS: Final = script("""
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local kept = redis.call('HMGET', KEYS[1], 'requests', 'tokens', 'at')
+local minutes = math.max(0, now - (tonumber(kept[3]) or now)) / 60
+local found = {}
+for field = 1, 2 do
+  found[field] = string.format('%.6f', math.max(0, (tonumber(kept[field]) or 0) - minutes * ARGV[field]))
+end
+found[3] = redis.call('ZCARD', KEYS[2])
+return found
+""")
+# KEYS: machines.  ARGV: name of this one, seconds for which it counts.
+REPORT: Final = script("""
+local time = redis.call('TIME')
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', time[1])
+redis.call('ZADD', KEYS[1], time[1] + ARGV[2], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2] * 2)
+return 1
+""")
+_MAX_LOST: Final = 1000  # tickets
+_MINUTE: Final = 60.0
 
 
 class RedisMeter:
@@ -106,11 +135,16 @@ class RedisMeter:
 
     def __init__(self, link: RedisLink, prefix: str, key: str, gateway: str) -> None:
         self._link = link
+        self._machines = f"{prefix}machines"
         self._buckets = f"{prefix}limits:{key}"
         self._running = f"{prefix}running:{key}"
         self._gateway = gateway
         self._numbers = count()
         self._tickets: set[str] = set()  # of requests under way here
+        self._limits = (0, 0)  # per minute: requests, tokens
+        self._asked_at = -math.inf  # when the last request began
+        self.levels: Levels | None = None
+        self._lost: list[str] = []  # tickets that Redis may have, of calls without a response
         self._owed_requests = 0
         self._owed_tokens = 0
         self._spent = f"{prefix}spent:{key}"
@@ -125,33 +159,57 @@ class RedisMeter:
             StateAwayError: Redis does not respond.
         """
         ticket = self._ticket()
-        owed = self._owed_requests, self._owed_tokens
-        day, month = self._names(time.time())
+        self._limits = limits.requests_per_minute, limits.tokens_per_minute
+        self._asked_at = _now()
         # What generates nothing, such as cancelling a response, is not refused for its cost.
-        budgets = (limits.budget_day, limits.budget_month) if estimate else (0, 0)
-        arguments: tuple[Argument, ...] = (
-            limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent,
-            estimate, ticket, LEASE_SECONDS, *owed, *map(nanodollars, budgets),
-        )  # fmt: skip
-        self._owed_requests = self._owed_tokens = 0
+        budgets = (limits.budget_day, limits.budget_month) if estimate else (0.0, 0.0)
         try:
-            limit, seconds, *sums = await self._link.call(
-                ENTER, (self._buckets, self._running, day, month), *arguments
-            )
+            limit, seconds = await self._call(limits.concurrent, estimate, ticket, budgets)
         except StateAwayError:
             self._tickets.discard(ticket)
-            self._owed_requests += owed[0]
-            self._owed_tokens += owed[1]
+            if len(self._lost) < _MAX_LOST:
+                self._lost.append(ticket)
             raise
         except asyncio.CancelledError:  # the client left
             self.leave(ticket, -estimate)
             raise
-        if any(budgets):
-            self._note((day, month), sums)
         if limit:
             self._tickets.discard(ticket)
             return Refusal(_NAMES[limit], float(seconds))
         return ticket
+
+    async def charge_owed(self) -> None:
+        """Charge what was admitted while Redis was away.
+
+        Raises:
+            StateAwayError: Redis does not respond.
+        """
+        if self._owed_requests or self._owed_tokens:
+            await self._call(0, 0, "", (0.0, 0.0))
+
+    async def _call(
+        self, concurrent: int, estimate: int, ticket: str, budgets: tuple[float, float]
+    ) -> tuple[bytes, bytes]:
+        """Run `ENTER` with what is owed; return the limit that is exceeded, and the seconds to wait."""
+        owed = self._owed_requests, self._owed_tokens
+        self._owed_requests = self._owed_tokens = 0
+        day, month = self._names(time.time())
+        keys = (self._buckets, self._running, day, month, self._machines)
+        arguments = (
+            *self._limits, concurrent, estimate, ticket, LEASE_SECONDS, *owed, *map(nanodollars, budgets),
+        )  # fmt: skip
+        try:
+            limit, seconds, *sums, requests, tokens, machines = await self._link.call(
+                ENTER, keys, *arguments
+            )
+        except StateAwayError:
+            self._owed_requests += owed[0]
+            self._owed_tokens += owed[1]
+            raise
+        self.levels = Levels(_now(), float(requests), float(tokens), machines)
+        if any(budgets):
+            self._note((day, month), sums)
+        return limit, seconds
 
     def owe(self, estimate: int) -> str:
         """Note a request that was admitted while Redis was away; return a ticket for `leave`."""
@@ -209,12 +267,34 @@ class RedisMeter:
             self._send_costs()
 
     def prolong(self) -> None:
-        """Keep the tickets of open requests, put them back if Redis lost them; send costs that are due."""
+        """Keep the tickets of open requests, which Redis may have lost; drop those of calls that failed; send costs."""
         self._send_costs()
+        lost, self._lost = self._lost, []
+        for ticket in lost:
+            self._link.send(LEAVE, (self._buckets, self._running), ticket, 0)
         if self._tickets:
             self._link.send(PROLONG, (self._running,), LEASE_SECONDS, *self._tickets)
+
+    @property
+    def in_use(self) -> bool:
+        """A request came within the last minute, so that its limits may not be drained yet."""
+        return _now() - self._asked_at < _MINUTE
+
+    async def read_levels(self) -> None:
+        """Learn how full the buckets are, to which other gateways may have added.
+
+        Raises:
+            StateAwayError: Redis does not respond.
+        """
+        keys = (self._buckets, self._machines)
+        requests, tokens, machines = await self._link.call(LEVELS, keys, *self._limits)
+        self.levels = Levels(_now(), float(requests), float(tokens), machines)
 
     def _ticket(self) -> str:
         ticket = f"{self._gateway}:{next(self._numbers)}"
         self._tickets.add(ticket)
         return ticket
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

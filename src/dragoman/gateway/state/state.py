@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,9 @@ from dragoman.gateway.state.redis_limits import (
     ENTER,
     LEASE_SECONDS,
     LEAVE,
+    LEVELS,
     PROLONG,
+    REPORT,
     RedisMeter,
 )
 from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
@@ -26,7 +29,7 @@ Status: TypeAlias = Literal["", "connected", "away"]
 
 PREFIX: Final = "dragoman:"  # of every key in Redis
 
-_SCRIPTS: Final = (CHARGE, ENTER, LEAVE, PROLONG, READ, REST, WELL)
+_SCRIPTS: Final = (CHARGE, ENTER, LEAVE, LEVELS, PROLONG, READ, REPORT, REST, WELL)
 
 
 class State:
@@ -71,8 +74,11 @@ class RedisState(State):
         self._link = RedisLink(url, _SCRIPTS, self._on_change)
         self._rests = RedisRests(self._link, PREFIX)
         self._gateway = os.urandom(8).hex()
+        # The workers of a gateway count in one folder: to the others they are one machine.
+        self._machine = self._gateway if folder is None else f"{socket.gethostname()}:{folder}"
         self._meters: dict[bytes, RedisMeter] = {}
         self._status: Status = ""
+        self._back = asyncio.Event()  # Redis responds again
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -86,7 +92,7 @@ class RedisState(State):
             ConfigError: the package is missing, or the address cannot be used.
         """
         await self._link.start()
-        self._tasks.append(asyncio.create_task(self._keep_up()))
+        self._tasks += map(asyncio.create_task, (self._keep_up(), self._read_levels()))
 
     def shared_meter(self, digest: bytes) -> SharedMeter | None:
         meter = self._meters.get(digest)
@@ -120,25 +126,41 @@ class RedisState(State):
                 on_rests(await self._rests.read())
             await asyncio.sleep(READ_SECONDS)
 
-    async def _keep_up(self) -> None:
-        """Prolong what this gateway holds."""
+    async def _read_levels(self) -> None:
+        """Keep up with what other gateways admit, to know it when Redis goes away."""
         while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
+            await asyncio.sleep(READ_SECONDS)
+            reads = [one.read_levels() for one in self._meters.values() if one.in_use]
+            with suppress(StateAwayError):
+                await asyncio.gather(*reads)
+
+    async def _keep_up(self) -> None:
+        """Prolong what this gateway holds; charge what it owes as soon as Redis is back."""
+        while True:
+            self._back.clear()
             self._prolong()
+            with suppress(StateAwayError):
+                for meter in tuple(self._meters.values()):
+                    await meter.charge_owed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEASE_SECONDS / 3):
+                    await self._back.wait()
 
     def _prolong(self) -> None:
+        """Report that this machine runs, and which requests it has under way."""
+        self._link.send(REPORT, (f"{PREFIX}machines",), self._machine, LEASE_SECONDS)
         for meter in self._meters.values():
             meter.prolong()
 
     def _on_change(self, why: str) -> None:
         status: Status = "away" if why else "connected"
         if not why:
-            self._prolong()
+            self._back.set()
         if status == self._status:
             return
         self._status = status
         if why:
-            effect = "limits of keys are counted by this gateway alone"
+            effect = "this gateway counts the limits of keys alone"
             self._logger.notice("state away", level="warning", why=why, effect=effect)
         else:
             self._logger.notice("state connected")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final, Self
 
-from dragoman.gateway.state.key_limits import KeyLimits, Meter, Refusal
+from dragoman.gateway.state.key_limits import KeyLimits, Levels, Meter, Refusal
 from dragoman.gateway.state.spending import Spending, Spent
 
 if sys.platform != "win32":  # which has no workers
@@ -174,12 +174,11 @@ class WorkerMeter(Meter):
             file.store(record, self)
         return refusal
 
-    def count(self, limits: KeyLimits, now: float, estimate: int) -> None:
+    def learn(self, levels: Levels) -> None:
         file, record = self._file, self._record
         with file:
             file.load(record, self)
-            super().count(limits, now, estimate)
-            file.set_running(record, file.own_running(record) + 1)
+            super().learn(levels)
             file.store(record, self)
 
     def leave(self, tokens: int) -> None:
