@@ -15,8 +15,9 @@ from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, 
 from dragoman.gateway.keys import Holder
 from tests.support.asking import get, post
 from tests.support.gateway import PATHS, Stand, settings_for, stand
+from tests.support.received import received
 from tests.support.redis import PASSWORD, RedisServer, redis_server
-from tests.support.simulator import question
+from tests.support.simulator import WEATHER, question
 from tests.support.waiting import notices, until
 
 KEYS = {
@@ -38,10 +39,12 @@ def gateways(url: str, number: int = 2) -> Iterator[list[Stand]]:
         down = Upstream(base_url=f"{simulator}/v1", retries=0, failures=1, cooldown=60)
         narrow = structs.replace(plain.upstreams["chat"], max_concurrent=2, max_queue=0)
         patient = structs.replace(narrow, max_concurrent=1, max_queue=9)
+        thinks = Upstream(base_url=f"{simulator}/v1", retries=0, profile="deepseek")
+        more = {"down": down, "narrow": narrow, "patient": patient, "thinks": thinks}
         routes = (
             *(
                 Route(name=one, match=Match(model=f"{one}/*"), to=(f"{one}/*",))
-                for one in ("narrow", "patient")
+                for one in ("narrow", "patient", "thinks")
             ),
             Route(name="down", match=Match(model="down/*"), to=("down/*",)),
             Route(name="both", match=Match(model="both"), to=("down/plain", "chat/plain")),
@@ -49,7 +52,7 @@ def gateways(url: str, number: int = 2) -> Iterator[list[Stand]]:
         return structs.replace(
             plain,
             server=server,
-            upstreams={**plain.upstreams, "down": down, "narrow": narrow, "patient": patient},
+            upstreams={**plain.upstreams, **more},
             routes=(*routes, *plain.routes),
         )
 
@@ -257,6 +260,63 @@ def test_stored_responses_fail_clearly_while_redis_is_away(
     assert "Redis does not respond" in refused.text
     assert 200 == fresh.status_code
     assert notices(two[1], "response not stored")
+
+
+# --- what gateways learn --------------------------------------------------------------------------------
+
+
+TOOLS = [{"type": "function", "function": WEATHER}]
+
+
+def called(gateway: Stand, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ask a model that thinks and calls a tool; return the conversation as a client that forgets reasoning sends it."""
+    body = {"model": "thinks/plain+think", "messages": messages, "tools": TOOLS}
+    answer = post(gateway, "chat", body, headers={"authorization": "Bearer sk-free"}).json()
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return [*messages, said, {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}]
+
+
+def thoughts(gateway: Stand, messages: list[dict[str, Any]]) -> list[str]:
+    """Send a conversation; return the reasoning that the upstream received."""
+    body = {"model": "thinks/plain+think", "messages": messages, "tools": TOOLS}
+    post(gateway, "chat", body, headers={"authorization": "Bearer sk-free"})
+    return list(received(gateway.simulator.exchanges[-1]).reasoning)
+
+
+def test_reasoning_of_one_gateway_returns_on_the_other(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    talk = called(two[0], [{"role": "user", "content": "How is it in Ulm?"}])
+    own = thoughts(two[0], talk)
+    with redis.client() as client:
+        until(lambda: client.keys("dragoman:reasoning:*"))
+        other = thoughts(two[1], talk)
+        names = client.keys("*")
+        assert all(client.ttl(name) > 0 for name in names)
+
+    assert "Ulm" in own[0]
+    assert own == other
+
+
+def test_reasoning_is_remembered_alone_while_redis_is_away(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    redis.kill()
+    until(lambda: all("away" == ready(gateway) for gateway in two))
+    talk = called(two[0], [{"role": "user", "content": "How is it in Ulm?"}])
+
+    assert [True, False] == ["Ulm" in thoughts(gateway, talk)[0] for gateway in two]
+
+
+def test_token_estimate_is_learned_from_the_other_gateway(two: list[Stand]) -> None:
+    for _ in range(5):
+        ask(two[0], "free", "chat/plain")
+
+    def ratios() -> list[float]:
+        return [one.running.gateway.runtime.calibration.ratio("chat/plain") for one in two]  # fmt: skip
+
+    until(lambda: ratios()[0] == pytest.approx(ratios()[1]) != 1.1)
 
 
 # --- Redis is away ------------------------------------------------------------------------------------

@@ -3,17 +3,20 @@
 Some hosts demand that an assistant turn with tool calls brings its reasoning back, others refuse the
 field, and the field has several names.  An upstream whose profile leaves this open (`replay_reasoning =
 "auto"`) is asked by what its model's family wants; its answers show the field's name, and its refusals
-(a 400 that names the field) show whether it demands or refuses it.  Kept in this process alone.
+(a 400 that names the field) show whether it demands or refuses it.  Processes that share state learn it from each other.
 """
 
 import re
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Final
 
+import msgspec
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.state.notes import MAX_NAMES, note_name
 from dragoman.profiles import for_model
 from dragoman.profiles.catalogue import FAMILIES_WANTING_REASONING
 from dragoman.profiles.profile import Profile
@@ -40,11 +43,18 @@ class _Shown(Struct):
     refuses: bool = False
 
 
+_NOTE: Final = msgspec.msgpack.Decoder(_Shown)
+
+
 class ReasoningHosts:
     """Remember what each upstream has shown, and return its profile with it."""
 
     def __init__(self) -> None:
         self._shown: OrderedDict[tuple[str, str], _Shown] = OrderedDict()  # by last use
+        # What other processes may know or want to know.
+        self._used: dict[tuple[str, str], Hop] = {}
+        self._asked: dict[str, tuple[str, str]] = {}  # by the names of notes
+        self._learned: dict[str, _Shown] = {}
 
     @property
     def held(self) -> int:
@@ -63,6 +73,8 @@ class ReasoningHosts:
         profile = for_model(hop.profile, bare_name(hop.model), family, hop.upstream.dialect)
         if hop.profile.replay_reasoning != "auto":
             return profile
+        if len(self._used) < MAX_NAMES and len(hop.model) <= _MAX_MODEL_CHARS:
+            self._used[hop.upstream_name, hop.model] = hop
         shown = self._shown.get((hop.upstream_name, hop.model))
         if shown is None:
             return profile
@@ -85,8 +97,9 @@ class ReasoningHosts:
         """Remember the field in which an answer carried reasoning; empty: it carried none."""
         if field and hop.profile.replay_reasoning == "auto":
             shown = self._open(hop)
-            if shown is not None:
+            if shown is not None and shown.field != field:
                 shown.field = field
+                self._learn(hop, shown)
 
     def learn(self, hop: Hop, fault: Fault, sent: bytes) -> bool:
         """Learn from a refusal of the request `sent`; return whether another attempt may succeed."""
@@ -106,11 +119,13 @@ class ReasoningHosts:
             field = named[0] if signs.names_field else ""
             known = shown.demands and shown.field == field
             shown.demands, shown.refuses, shown.field = True, False, field
+            self._learn(hop, shown)
             return not known
         # Test: test_a_host_that_refuses_reasoning_is_asked_once_more_without_it_and_remembered.
         known = shown.refuses or not was_sent
         if was_sent:
             shown.demands, shown.refuses = False, True
+            self._learn(hop, shown)
         return not known
 
     def _open(self, hop: Hop) -> _Shown | None:
@@ -123,3 +138,33 @@ class ReasoningHosts:
         while len(self._shown) > _MAX_HOSTS:
             self._shown.popitem(last=False)
         return shown
+
+    # --- other processes ------------------------------------------------------------------------
+
+    def news(self) -> dict[str, bytes]:
+        """Return what was learned since the last call, by the names of notes."""
+        learned, self._learned = self._learned, {}
+        return {name: msgspec.msgpack.encode(shown) for name, shown in learned.items()}
+
+    def wanted(self) -> list[str]:
+        """Return the names of what was used since the last call."""
+        used, self._used = self._used, {}
+        self._asked = {_note_name(hop): key for key, hop in used.items()}
+        return list(self._asked)
+
+    def adopt(self, name: str, value: bytes) -> None:
+        """Take over what another process has learned."""
+        key = self._asked.get(name)
+        if key is None:
+            return
+        with suppress(msgspec.DecodeError):  # of another version
+            self._shown[key] = _NOTE.decode(value)
+
+    def _learn(self, hop: Hop, shown: _Shown) -> None:
+        if len(self._learned) < MAX_NAMES:
+            self._learned[_note_name(hop)] = shown
+
+
+def _note_name(hop: Hop) -> str:
+    """Return the name of a note about one model of an upstream; with another address it is another upstream."""
+    return note_name("host", hop.upstream_name, hop.upstream.base_url, hop.model)

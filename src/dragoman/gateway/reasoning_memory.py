@@ -4,10 +4,12 @@ Some upstreams demand their reasoning on every later request of a tool loop, and
 The reasoning before a call is remembered under the call's id as the client saw it, and put back when
 the client sends that call.  Messages clients serialise the arguments of a call again, with other blanks,
 escapes or key order, which spoils the upstream's prefix cache: if they still mean the same, they are
-replaced by the text that the upstream wrote, or that was made of a call in its text.  In this process
-alone, for a while, and never more than the bounds allow.
+replaced by the text that the upstream wrote, or that was made of a call in its text.  For a while, and never
+more than the bounds allow.  Other processes learn of it by notes, if the gateway shares state: a process asks for
+the calls of a request that it neither made nor asked for before.
 
     memory = ReasoningMemory(entries=…, seconds=…)
+    await memory.fetch(request, owner, profile.origin)
     changed = memory.restore(request, owner, profile.origin)  # for `write_request(changed=…)`
     watchers = memory.watchers(request, owner, profile)       # for `Translator(watchers=…)`
 
@@ -15,12 +17,14 @@ Upstreams that number their calls use the same ids in every conversation.  So a 
 the conversation began and which arguments the call had.
 """
 
+import hashlib
+import math
 import operator
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -28,6 +32,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.context import Exchange
+from dragoman.gateway.state.notes import MAX_NAMES, Notes, note_name
+from dragoman.gateway.state.redis_link import StateAwayError
 from dragoman.ids import ClientIds
 from dragoman.profiles.profile import Profile
 from dragoman.translate import Watcher
@@ -219,6 +225,8 @@ _MAX_IDS: Final = 10_000  # shortened ids
 # Conversations that begin alike and have calls of the same id and different arguments.
 _MAX_ALIKE: Final = 4
 _SHORTENED: Final = "gh-"
+_BEGINNING_CHARS: Final = 2000  # of each text of the first message that distinguish conversations
+_ASK_AGAIN_SECONDS: Final = 60.0  # other processes about a call of which they knew nothing
 _MAX_EXACT: Final = 2.0**53  # up to here every integer is exact as a float
 
 
@@ -228,7 +236,7 @@ def _number(text: str) -> float:
     msgspec itself takes 70 µs for each number such as `1e308`.
     """
     number = float(text)
-    if not isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(text)  # would be written as null
     return int(number) if number.is_integer() and abs(number) < _MAX_EXACT else number
 
@@ -268,6 +276,7 @@ class Recollection(Struct, frozen=True):
         return _ENTRY_CHARS + kept
 
 
+_NOTE: Final = msgspec.msgpack.Decoder(tuple[Recollection, ...])
 _NOTHING: Final = Recollection((), (), (), 0, 0)
 
 
@@ -276,6 +285,7 @@ class _Slot(Struct):
 
     expires: float
     known: tuple[Recollection, ...]  # the latest last
+    shared: float = 0.0  # when other processes could last learn of it
 
     @property
     def size(self) -> int:
@@ -305,7 +315,12 @@ class ReasoningMemory:
     """Remember for at most `seconds` since the last use; what was not used longest goes first."""
 
     def __init__(
-        self, *, entries: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        entries: int,
+        seconds: float,
+        notes: Notes | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_entries = entries  # 0: remember no reasoning
         self._seconds = seconds
@@ -315,6 +330,9 @@ class ReasoningMemory:
         self._lock = threading.Lock()  # large requests and answers are worked on in threads
         # Native ids, by owner and shortened id.
         self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._notes = notes
+        # Calls of which other processes know no more, until a time.
+        self._asked: OrderedDict[tuple[Place, str], float] = OrderedDict()
 
     @property
     def held(self) -> int:
@@ -345,10 +363,15 @@ class ReasoningMemory:
         def note_call(call_id: str, native: str) -> None:
             if call_id.startswith(_SHORTENED):
                 self._note_id((owner, call_id), native)
+                if self._notes is not None:
+                    sent = native.encode("utf-8", "replace")
+                    self._notes.put(_id_name(owner, call_id), sent, self._seconds)
+            if self._notes is not None:
+                self._note_asked([(place, call_id)], math.inf)
 
         def note(call_id: str, text: str, parts: Parts) -> None:
             before, after, signature = parts
-            hashes = hash(text), hash(_meaning(text))
+            hashes = _digest(text), _digest(_meaning(text))
             kept = text if arguments and len(text) < MAX_ARGUMENTS else ""
             self._remember((place, call_id), Recollection(before, after, signature, *hashes, kept))
             if on_reasoning is not None and any(parts):
@@ -382,6 +405,10 @@ class ReasoningMemory:
             self._chars -= slot.size
             known = tuple(other for other in slot.known if other.meant != one.meant)
         slot = _Slot(self._clock() + self._seconds, (*known[1 - _MAX_ALIKE :], one))
+        self._publish(key, slot)
+        self._insert(key, slot)
+
+    def _insert(self, key: tuple[Place, str], slot: _Slot) -> None:
         self._slots[key] = slot
         self._chars += slot.size
         while len(self._slots) > self._max_entries or self._chars > _MAX_CHARS:
@@ -392,6 +419,68 @@ class ReasoningMemory:
         now = self._clock()
         while self._slots and next(iter(self._slots.values())).expires <= now:
             self._chars -= self._slots.popitem(last=False)[1].size
+
+    # --- other processes ------------------------------------------------------------------------
+
+    async def fetch(self, request: Request, owner: str, origin: str) -> None:
+        """Learn from other processes what this one does not know of a request's calls.
+
+        It waits only for calls that this process sees for the first time and did not make itself.
+        """
+        if self._notes is None or not self._max_entries or not request.has_calls:
+            return
+        place = (owner, origin, _beginning(request))
+        now = self._clock()
+        keys = [
+            key
+            for turn in request.turns
+            for part in turn.parts
+            if isinstance(part, ToolCallPart)
+            and (key := (place, part.id)) not in self._slots
+            and self._asked.get(key, 0.0) <= now
+        ][-MAX_NAMES // 2 :]
+        if not keys:
+            return
+        ids = [one for _, one in keys if one.startswith(_SHORTENED)]
+        names = [_note_name(*key) for key in keys] + [_id_name(owner, one) for one in ids]
+        try:
+            found = await self._notes.find(names, self._seconds)
+        except StateAwayError:  # this process alone, then
+            return
+        with self._lock:
+            for key, value in zip(keys, found, strict=False):
+                self._adopt(key, value)
+        for one, value in zip(ids, found[len(keys) :], strict=True):
+            if value is not None:
+                self._note_id((owner, one), value.decode(errors="replace"))
+        self._note_asked(keys, now + _ASK_AGAIN_SECONDS)
+
+    def _adopt(self, key: tuple[Place, str], value: bytes | None) -> None:
+        if value is None or key in self._slots:
+            return
+        try:
+            known = _NOTE.decode(value)
+        except msgspec.DecodeError:  # of another version
+            return
+        now = self._clock()
+        self._insert(key, _Slot(now + self._seconds, known[-_MAX_ALIKE:], now))
+
+    def _note_asked(self, keys: Iterable[tuple[Place, str]], until: float) -> None:
+        with self._lock:
+            for key in keys:
+                self._asked[key] = until
+                self._asked.move_to_end(key)
+            while len(self._asked) > _MAX_IDS:
+                self._asked.popitem(last=False)
+
+    def _publish(self, key: tuple[Place, str], slot: _Slot) -> None:
+        """Let other processes know; again when half of the time has passed in which they can."""
+        if self._notes is None:
+            return
+        slot.shared = self._clock()
+        with suppress(UnicodeEncodeError):  # half a character, which only this process can hold
+            note = msgspec.msgpack.encode(slot.known)
+            self._notes.put(_note_name(*key), note, self._seconds)
 
     # --- giving back ----------------------------------------------------------------------------
 
@@ -478,17 +567,19 @@ class ReasoningMemory:
         if slot is None:
             return None
         arguments = call.arguments[:MAX_ARGUMENTS]
-        written = hash(arguments)
+        written = _digest(arguments)
         # Test: test_arguments_that_a_messages_client_rewrote_return_as_the_upstream_wrote_them.
         meant: int | None = None  # decoding costs more than all the rest: once, if it must be
         for one in reversed(slot.known):
             if one.written != written and meant is None:
-                meant = hash(_meaning(arguments))
+                meant = _digest(_meaning(arguments))
             if one.written == written or one.meant == meant:
                 with self._lock:
                     slot.expires = self._clock() + self._seconds
                     if key in self._slots:
                         self._slots.move_to_end(key)
+                    if self._clock() > slot.shared + self._seconds / 2:
+                        self._publish(key, slot)
                 return one
         return None
 
@@ -537,11 +628,30 @@ def _is_call(part: Part) -> bool:
 
 
 def _beginning(request: Request) -> int:
-    """Return what distinguishes conversations: the hash of the user's first message."""
+    """Return what distinguishes conversations: a digest of the user's first message.
+
+    Of each text its length and its end: what agents put before the user's words is often long and the same.
+    """
     for turn in request.turns:
         if turn.role is USER:
-            return hash(tuple(part.text for part in turn.parts if isinstance(part, TextPart)))
+            texts = [part.text for part in turn.parts if isinstance(part, TextPart)]
+            return _digest("\0".join(f"{len(one)} {one[-_BEGINNING_CHARS:]}" for one in texts))
     return 0
+
+
+def _digest(value: str | bytes) -> int:
+    """Return 63 bits that are the same in every process."""
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest()) >> 1
+
+
+def _note_name(place: Place, call_id: str) -> str:
+    owner, origin, beginning = place
+    return note_name("reasoning", owner, origin, str(beginning), call_id)
+
+
+def _id_name(owner: str, call_id: str) -> str:
+    return note_name("call-id", owner, call_id)
 
 
 def _meaning(arguments: str) -> bytes | str:

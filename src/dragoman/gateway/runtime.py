@@ -18,6 +18,7 @@ from dragoman.gateway.recording import Recorder
 from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.state.notes import share_learned
 from dragoman.gateway.state.state import State
 from dragoman.gateway.token_counting import Calibration
 from dragoman.gateway.traces import Traces
@@ -103,6 +104,10 @@ class Runtime:
         self._health: dict[str, Health] = {}
         self._rests: Mapping[str, float] = {}  # when rests that any gateway knows end
         state.watch_rests(self._learn_rests)
+        self._learning: asyncio.Task[None] | None = None
+        if state.notes is not None:
+            learners = (self.calibration, self.reasoning_hosts)
+            self._learning = asyncio.create_task(share_learned(state.notes, learners))
 
     def health(self, hop: Hop) -> Health:
         """Return how an upstream fares."""
@@ -218,6 +223,8 @@ class Runtime:
             )
 
     async def close(self) -> None:
+        if self._learning is not None:
+            self._learning.cancel()
         self.metrics.stop()
         self.heavy.close()
         await self.recorder.stop()

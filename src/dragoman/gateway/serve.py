@@ -89,7 +89,9 @@ class Running:
                 shared=_tables(settings, state),
             )
             memory = ReasoningMemory(
-                entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
+                entries=settings.store.reasoning_entries,
+                seconds=settings.store.reasoning_seconds,
+                notes=state.notes,
             )
             limits = settings.server.limits
             runtime = Runtime(

@@ -7,13 +7,15 @@
 | llama-server | `/apply-template`, then `/tokenize` of the server | messages and tools, then the prompt made of them |
 
 Questions are made from the request's body in the upstream's dialect.  A response without a count, or with 0, is
-ignored.  The estimate learns, for each model, from the counts that upstreams report.
+ignored.  The estimate learns, for each model, from the counts that upstreams report; processes that share state
+learn from each other.
 """
 
 import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -28,6 +30,7 @@ from dragoman.gateway.config.settings import Route, Upstream
 from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.state.notes import note_name
 from dragoman.translate_requests import ClientRequest, write_request
 from dragoman.transport import Connector, TransportError
 
@@ -49,9 +52,15 @@ class Calibration:
     def __init__(self, max_models: int = _MAX_MODELS) -> None:
         self._max_models = max_models
         self._ratios: OrderedDict[str, float] = OrderedDict()
+        # Models that other processes may know or want to know.
+        self._used: set[str] = set()
+        self._learned: set[str] = set()
+        self._asked: dict[str, str] = {}  # by the names of notes
 
     def ratio(self, model: str) -> float:
         """Return how many tokens a model counts for one that is estimated."""
+        if len(self._used) < self._max_models:
+            self._used.add(model)
         return self._ratios.get(model, _FIRST_RATIO)
 
     def corrected(self, model: str, estimated: int) -> int:
@@ -64,10 +73,41 @@ class Calibration:
             return
         seen = min(_MOST, max(_LEAST, reported / estimated))
         ratio = self.ratio(model)
-        self._ratios[model] = ratio + _WEIGHT * (seen - ratio)
+        self._set(model, ratio + _WEIGHT * (seen - ratio))
+        if len(self._learned) < self._max_models:
+            self._learned.add(model)
+
+    def _set(self, model: str, ratio: float) -> None:
+        self._ratios[model] = ratio
         self._ratios.move_to_end(model)
         if len(self._ratios) > self._max_models:
             self._ratios.popitem(last=False)
+
+    # --- other processes ---
+
+    def news(self) -> dict[str, bytes]:
+        """Return what was learned since the last call, by the names of notes."""
+        learned, self._learned = self._learned, set()
+        known = ((model, self._ratios.get(model)) for model in learned)
+        return {_note_name(model): b"%.6f" % ratio for model, ratio in known if ratio is not None}
+
+    def wanted(self) -> list[str]:
+        """Return the names of what was used since the last call."""
+        used, self._used = self._used, set()
+        self._asked = {_note_name(model): model for model in used}
+        return list(self._asked)
+
+    def adopt(self, name: str, value: bytes) -> None:
+        """Take over what another process has learned."""
+        model = self._asked.get(name)
+        with suppress(ValueError):  # of another version
+            ratio = float(value)
+            if model is not None and _LEAST <= ratio <= _MOST:
+                self._set(model, ratio)
+
+
+def _note_name(model: str) -> str:
+    return note_name("ratio", model)
 
 
 # --- what the upstream is asked ---

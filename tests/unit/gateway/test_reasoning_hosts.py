@@ -143,3 +143,27 @@ def test_memory_is_bounded() -> None:
     assert 1_000 == hosts.held
     assert "reasoning_content" == hosts.profile_for(hop("m0")).reasoning_field
     assert "reasoning" == hosts.profile_for(hop("m1099")).reasoning_field
+
+
+def test_processes_learn_from_each_other_what_a_host_refuses() -> None:
+    one, other = ReasoningHosts(), ReasoningHosts()
+    one.profile_for(hop())
+    one.learn(hop(), refusal(REFUSALS[0]), SENT)
+    other.profile_for(hop())
+
+    news = one.news()
+    (name,) = other.wanted()
+    other.adopt(name, news[name])
+
+    assert other.profile_for(hop()).refuses_reasoning
+    assert ({}, {}) == (one.news(), other.news())
+
+
+def test_a_note_about_a_host_that_cannot_be_read_is_ignored() -> None:
+    hosts = ReasoningHosts()
+    before = hosts.profile_for(hop())
+    (name,) = hosts.wanted()
+    hosts.adopt(name, b"\xc1")
+    hosts.adopt("host:unknown", b"\x80")
+
+    assert before == hosts.profile_for(hop())

@@ -1,8 +1,9 @@
 """Reasoning comes back to the upstream that had it, though the client left it out."""
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from dragoman.answer_reader import read_body
 from dragoman.context import Exchange
 from dragoman.gateway.reasoning_memory import AnswerObserver, ReasoningMemory
+from dragoman.gateway.state.redis_link import StateAwayError
 from dragoman.profiles import profile as find_profile
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import TranslatedRequest, read_request, write_request
@@ -816,3 +818,95 @@ def test_ids_are_remembered_as_the_client_got_them(client: str, case: str, whole
         assert noted[1:] == got
     else:
         assert noted == got
+
+
+# --- other processes ---
+
+
+class Board:
+    """Notes in this process; it counts the questions."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.questions = 0
+        self.away = False
+
+    async def find(self, names: Sequence[str], seconds: float) -> list[bytes | None]:
+        self.questions += 1
+        if self.away:
+            raise StateAwayError("away")
+        return [self.kept.get(name) for name in names]
+
+    def put(self, name: str, value: bytes, seconds: float) -> None:
+        self.kept[name] = value
+
+
+def thinking_session(session: Session) -> dict:
+    """Let an upstream think and call; return the client's next request."""
+    session.ask(chat_body(reasoning_effort="high"))
+    calls = calls_of(session.answer(messages_stream(THINKING, USE)))
+    return chat_body(*said(calls), reasoning_effort="high")
+
+
+def test_another_process_asks_once_for_calls_that_it_did_not_make() -> None:
+    board, clock = Board(), Clock()
+    memories = [ReasoningMemory(entries=9, seconds=60.0, notes=board, clock=clock) for _ in "ab"]
+    one, other = (Session("chat", "anthropic", "anthropic", memory) for memory in memories)
+    history = thinking_session(one)
+    request = read_request(json.dumps(history).encode(), source="chat").request
+
+    def fetch(session: Session) -> None:
+        asyncio.run(session.memory.fetch(request, "me", session.profile.origin))
+
+    fetch(one)
+    own_questions = board.questions
+    fetch(other)
+    fetch(other)
+
+    assert 0 == own_questions
+    assert 1 == board.questions
+    assert [THINKING, USE] == json.loads(other.ask(history).body)["messages"][1]["content"]
+
+
+def test_what_no_process_knows_is_asked_again_only_after_a_minute() -> None:
+    board, clock = Board(), Clock()
+    board.away = True
+    one = Session("chat", "anthropic", "anthropic", None)
+    history = thinking_session(one)
+    memory = ReasoningMemory(entries=9, seconds=600.0, notes=board, clock=clock)
+    request = read_request(json.dumps(history).encode(), source="chat").request
+    questions = []
+    for step in ("away", "unknown", "unknown", "later"):
+        board.away = step == "away"
+        clock.now += 61.0 if step == "later" else 0.0
+        asyncio.run(memory.fetch(request, "me", one.profile.origin))
+        questions.append(board.questions)
+
+    assert [1, 2, 2, 3] == questions
+
+
+def test_a_note_of_another_version_is_ignored() -> None:
+    board = Board()
+    one = Session("chat", "anthropic", "anthropic", ReasoningMemory(entries=9, seconds=60.0, notes=board))  # fmt: skip
+    history = thinking_session(one)
+    board.kept = dict.fromkeys(board.kept, b"\xc1 of another version")
+    other = Session("chat", "anthropic", "anthropic", ReasoningMemory(entries=9, seconds=60.0, notes=board))  # fmt: skip
+    request = read_request(json.dumps(history).encode(), source="chat").request
+    asyncio.run(other.memory.fetch(request, "me", one.profile.origin))
+
+    assert 0 == other.memory.held
+
+
+def test_other_processes_keep_what_is_in_use() -> None:
+    board, clock = Board(), Clock()
+    memory = ReasoningMemory(entries=9, seconds=60.0, notes=board, clock=clock)
+    one = Session("chat", "anthropic", "anthropic", memory)
+    history = thinking_session(one)
+    board.kept.clear()
+    one.ask(history)
+    early = dict(board.kept)
+    clock.now += 31.0
+    one.ask(history)
+
+    assert {} == early
+    assert 1 == len(board.kept)

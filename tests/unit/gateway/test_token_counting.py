@@ -263,3 +263,28 @@ def test_h3_a_count_request_without_a_limit_can_be_read() -> None:
     read = dialect("anthropic").decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
 
     assert estimate(Calibration(), read) >= 1
+
+
+def test_processes_learn_the_estimate_from_each_other() -> None:
+    one, other = Calibration(), Calibration()
+    for _ in range(20):
+        one.learn("kimi", 100, 200)
+    assert 111 == other.corrected("kimi", 100)  # which it asks for from then on
+
+    news = one.news()
+    (name,) = other.wanted()
+    other.adopt(name, news[name])
+
+    assert one.corrected("kimi", 100) == other.corrected("kimi", 100)
+    assert {} == one.news() == other.news()
+
+
+def test_what_another_process_cannot_have_learned_is_ignored() -> None:
+    one = Calibration()
+    before = one.corrected("kimi", 100)
+    (name,) = one.wanted()
+    for value in (b"1000000", b"nan", b"-1", b"\xff", b""):
+        one.adopt(name, value)
+    one.adopt("ratio:unknown", b"2.0")
+
+    assert before == one.corrected("kimi", 100)

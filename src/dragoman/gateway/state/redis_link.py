@@ -22,7 +22,7 @@ _CONNECT_SECONDS: Final = 0.5  # no request waits for it
 _FIRST_DELAY: Final = 0.05  # before the second attempt to connect, doubled with each
 _LONGEST_DELAY: Final = 2.0
 _MORE_TURNS: Final = 20  # of the event loop, for a response that has arrived
-_BATCH: Final = 256  # commands in one pipeline
+_BATCH: Final = 256
 _MAX_WAITING: Final = 10_000  # beyond it calls fail at once
 
 T = TypeVar("T")
@@ -53,9 +53,15 @@ class RedisLink:
     """`on_change` is called when the connection opens, with an empty text, and with the reason when it fails."""
 
     def __init__(
-        self, url: str, scripts: tuple[Script, ...], on_change: Callable[[str], None]
+        self,
+        url: str,
+        scripts: tuple[Script, ...],
+        on_change: Callable[[str], None],
+        *,
+        batch: int = _BATCH,
     ) -> None:
         self._url = url
+        self._batch = batch  # commands in one pipeline
         self._scripts = scripts
         self._on_change = on_change
         self._waiting: deque[_Waiting] = deque()
@@ -145,7 +151,7 @@ class RedisLink:
 
     async def _send_batch(self, client: "Redis") -> None:
         """Send what is waiting in one pipeline, and hand out the results."""
-        batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+        batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
         if not self._waiting:
             self._wake.clear()
         pipeline = client.pipeline(transaction=False)

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.state.key_limits import Meter, SharedMeter
+from dragoman.gateway.state.notes import FIND_NOTES, PUT_NOTE, Notes, RedisNotes, WorkerNotes
 from dragoman.gateway.state.redis_limits import (
     CHARGE,
     ENTER,
@@ -29,14 +30,16 @@ Status: TypeAlias = Literal["", "connected", "away"]
 
 PREFIX: Final = "dragoman:"  # of every key in Redis
 
+_NOTES: Final = 16  # in one round trip: each may find half a megabyte
 _SCRIPTS: Final = (CHARGE, ENTER, LEAVE, LEVELS, PROLONG, READ, REPORT, REST, WELL)
 
 
 class State:
-    """What the workers of one gateway share: the limits of keys, in a folder; without one, nothing."""
+    """What the workers of one gateway share: the limits of keys and notes, in a folder; without one, nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._workers = None if folder is None else WorkerLimits(folder)
+        self._worker_notes = None if folder is None else WorkerNotes(folder)
 
     @property
     def status(self) -> Status:
@@ -51,6 +54,11 @@ class State:
         """Return what counts the requests of a key on all machines."""
         return None
 
+    @property
+    def notes(self) -> Notes | None:
+        """What processes learn and leave for each other; None: there is one process."""
+        return self._worker_notes
+
     def rest(self, upstream: str, seconds: float) -> None:
         """Let other gateways know that an upstream rests."""
 
@@ -63,6 +71,8 @@ class State:
     async def close(self) -> None:
         if self._workers is not None:
             self._workers.close()
+        if self._worker_notes is not None:
+            await asyncio.to_thread(self._worker_notes.close)
 
 
 class RedisState(State):
@@ -72,6 +82,8 @@ class RedisState(State):
         super().__init__(folder)
         self._logger = logger
         self._link = RedisLink(url, _SCRIPTS, self._on_change)
+        self._notes_link = RedisLink(url, (FIND_NOTES, PUT_NOTE), self._on_change, batch=_NOTES)
+        self._notes = RedisNotes(self._notes_link, PREFIX)
         self._rests = RedisRests(self._link, PREFIX)
         self._gateway = os.urandom(8).hex()
         # The workers of a gateway count in one folder: to the others they are one machine.
@@ -83,7 +95,11 @@ class RedisState(State):
 
     @property
     def status(self) -> Status:
-        return "connected" if self._link.available else "away"
+        return "connected" if self._link.available and self._notes_link.available else "away"
+
+    @property
+    def notes(self) -> Notes | None:
+        return self._notes
 
     async def start(self) -> None:
         """Connect; a server that does not respond is tried again in the background.
@@ -91,7 +107,7 @@ class RedisState(State):
         Raises:
             ConfigError: the package is missing, or the address cannot be used.
         """
-        await self._link.start()
+        await asyncio.gather(self._link.start(), self._notes_link.start())
         self._tasks += map(asyncio.create_task, (self._keep_up(), self._read_levels()))
 
     def shared_meter(self, digest: bytes) -> SharedMeter | None:
@@ -108,7 +124,7 @@ class RedisState(State):
             await asyncio.wait(self._tasks)
         for meter in self._meters.values():
             await meter.settle()
-        await self._link.close()
+        await asyncio.gather(self._link.close(), self._notes_link.close())
         await super().close()
 
     def rest(self, upstream: str, seconds: float) -> None:
@@ -153,14 +169,14 @@ class RedisState(State):
             meter.prolong()
 
     def _on_change(self, why: str) -> None:
-        status: Status = "away" if why else "connected"
-        if not why:
+        status = self.status
+        if self._link.available:
             self._back.set()
-        if status == self._status:
+        if status == self._status or (status == "away" and not why):
             return
         self._status = status
-        if why:
-            effect = "this gateway counts the limits of keys alone"
+        if status == "away":
+            effect = "this gateway counts limits and remembers reasoning alone"
             self._logger.notice("state away", level="warning", why=why, effect=effect)
         else:
             self._logger.notice("state connected")
