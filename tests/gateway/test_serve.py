@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,14 @@ from tests.support.odd_upstream import (
     odd_upstream,
 )
 from tests.support.raw_http import RawClient
-from tests.support.serving import Served, command, environment, serving, simulating
+from tests.support.serving import (
+    Served,
+    command,
+    environment,
+    serving,
+    serving_process,
+    simulating,
+)
 from tests.support.simulator import question
 from tests.support.waiting import until
 
@@ -495,3 +503,67 @@ def stands_still(exchange: Any) -> None:
         return seen > 0 and time.monotonic() - since > 0.7
 
     until(still)
+
+
+# --- a socket of systemd ------------------------------------------------------------------------------
+
+# What systemd does before it starts a service: the socket is file descriptor 3.
+PASSING = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def listening(host: str = "127.0.0.1") -> socket.socket:
+    bound = socket.create_server((host, 0))
+    bound.set_inheritable(True)
+    return bound
+
+
+def activated(bound: socket.socket, *options: str, number: str = "1") -> list[str]:
+    return [sys.executable, "-c", PASSING, str(bound.fileno()), number, *command(*options)]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_socket_that_systemd_passes_is_served_and_stays_open(
+    tmp_path, simulator, workers: str
+) -> None:
+    config(tmp_path, simulator, port=1)  # the socket's port is used
+    with listening() as bound:
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        statuses, urls, codes = [], [], []
+        for _ in range(2):
+            words = activated(bound, "--workers", workers)
+            with serving_process(words, tmp_path, passed=(bound.fileno(),)) as served:
+                # This connection waits until the gateway accepts.
+                statuses.append(httpx2.get(f"{url}/health", timeout=60).status_code)
+                urls.append(served.url)
+                served.send_signal("SIGHUP")
+                until(lambda served=served: served.notices("reloaded"))
+                statuses.append(ask(served, "chat", stream=False).status_code)
+                served.send_signal("SIGTERM")
+                codes.append(served.end())
+
+    assert [200] * 4 == statuses
+    assert [url] * 2 == urls
+    assert [0, 0] == codes
+
+
+@pytest.mark.parametrize(
+    ("host", "number", "why"),
+    [
+        ("0.0.0.0", "1", "can be reached from the network, and no key is required"),
+        ("127.0.0.1", "2", "systemd passes 2 sockets"),
+    ],
+)
+def test_socket_that_cannot_be_served_is_refused(tmp_path, simulator, host, number, why) -> None:
+    config(tmp_path, simulator)
+    with listening(host) as bound:
+        words = activated(bound, number=number)
+        with serving_process(words, tmp_path, passed=(bound.fileno(),)) as served:
+            code = served.end()
+
+    assert 2 == code
+    assert why in served.text

@@ -90,8 +90,13 @@ def serving(
 
 
 @contextmanager
-def serving_process(words: list[str], folder: Path, **more: str) -> Iterator[Served]:
-    """Run a command that serves; `more` goes into its environment.  It is killed if it does not end."""
+def serving_process(
+    words: list[str], folder: Path, *, passed: tuple[int, ...] = (), **more: str
+) -> Iterator[Served]:
+    """Run a command that serves; `more` goes into its environment.  It is killed if it does not end.
+
+    It inherits the file descriptors `passed`.
+    """
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -99,6 +104,7 @@ def serving_process(words: list[str], folder: Path, **more: str) -> Iterator[Ser
         text=True,
         cwd=folder,
         env=environment(folder, more),
+        pass_fds=passed,
     )
     served = Served(process)
     try:

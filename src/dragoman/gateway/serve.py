@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from dragoman.gateway.connections import ClientServer
 from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.logging import Logger, http_logger
+from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.gateway.responses.redis_tables import RedisTables
@@ -44,6 +45,7 @@ _GARBAGE: Final = (
     20_000  # new objects before circles are looked for; requests make few, and many objects
 )
 _BACKLOG: Final = 1024
+_FIRST_PASSED: Final = 3  # the file descriptor of the first socket that systemd passes
 _MANY_DESCRIPTORS: Final = 65536  # where the system names no bound
 # On Linux each worker binds the port, and the kernel distributes connections among them.  Elsewhere the kernel
 # gives all of them to one worker, so the workers accept from one socket that they inherit.
@@ -244,6 +246,31 @@ def url_of(host: str, port: int) -> str:
     return f"http://{_in_url(shown)}:{port}"
 
 
+def inherited_socket(environ: MutableMapping[str, str]) -> socket.socket | None:
+    """Return the listening socket that systemd passes to this process (socket activation), if it does.
+
+    Its variables are removed: they are not meant for processes that this one starts.
+
+    Raises:
+        ConfigError: it passes something else than one TCP socket.
+    """
+    count, process = environ.pop("LISTEN_FDS", ""), environ.pop("LISTEN_PID", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if not count or process != str(os.getpid()):
+        return None
+    if count != "1":
+        raise ConfigError(f"systemd passes {count} sockets (LISTEN_FDS); the gateway takes one")
+    try:
+        bound = socket.socket(fileno=_FIRST_PASSED)
+        listens = bound.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError as error:
+        raise ConfigError(f"the socket that systemd passes cannot be used: {error}") from error
+    if bound.family not in (socket.AF_INET, socket.AF_INET6) or not listens:
+        raise ConfigError("the socket that systemd passes does not listen on a TCP port")
+    bound.set_inheritable(False)
+    return bound
+
+
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -269,15 +296,18 @@ class Service:
         self._companions: tuple[dict[str, Upstream], tuple[Route, ...]] | None = None
         self._announce = announce
         self._shared: Path | None = None  # a folder for the figures of several workers
+        self._passed: socket.socket | None = None  # by systemd
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
         _raise_descriptor_limit()
+        self._passed = inherited_socket(os.environ)
+        self._settings = self._at_passed(self._settings)
         server = self._settings.server
         seal_key = os.urandom(32)
         if server.workers == 1:
-            return _run(self._main(bind(server.host, server.port), seal_key))
-        bound = bind(server.host, server.port, share=_KERNEL_DISTRIBUTES)
+            return _run(self._main(self._passed or bind(server.host, server.port), seal_key))
+        bound = self._passed or bind(server.host, server.port, share=_KERNEL_DISTRIBUTES)
         port = bound.getsockname()[1]
         self._settings = structs.replace(self._settings, server=structs.replace(server, port=port))
         Plan(
@@ -289,6 +319,21 @@ class Service:
         with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
             self._shared = Path(folder)
             return workers.run(bound)
+
+    def _at_passed(self, settings: Settings) -> Settings:
+        """Return settings with the address of the socket that systemd passed, if it did.
+
+        Raises:
+            ConfigError: it can be reached from the network, and no key is required.
+        """
+        if self._passed is None:
+            return settings
+        host, port = self._passed.getsockname()[:2]
+        server = structs.replace(settings.server, host=host, port=port)
+        if not (server.keys or server.insecure or is_loopback(host)):
+            message = f"the socket that systemd passes, `{host}`, can be reached from the network, and no key is required"  # fmt: skip
+            raise ConfigError(message)
+        return structs.replace(settings, server=server)
 
     def _reread(self) -> None:
         """Read the file again, for workers that start later; the running workers report its mistakes."""
@@ -304,7 +349,7 @@ class Service:
         server = self._settings.server
         if not first:
             self._announce = str
-        if _KERNEL_DISTRIBUTES:
+        if _KERNEL_DISTRIBUTES and self._passed is None:
             bound = bind(server.host, server.port, share=True)
         return _run(self._main(bound, seal_key))
 
@@ -360,7 +405,7 @@ class Service:
             logger.notice("not reloaded", level="warning", why="there is no file to read again")
             return
         try:
-            running.reload(self._with_companion(self._reload()))
+            running.reload(self._at_passed(self._with_companion(self._reload())))
         except DragomanError as error:
             logger.notice("not reloaded", level="error", why=str(error))
         else:
