@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -14,6 +15,8 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from dragoman.gateway.keys import Holder
 from tests.support.asking import get, post
+from tests.support.certificates import certificate
+from tests.support.event_loops import loop_in_thread
 from tests.support.gateway import PATHS, Stand, settings_for, stand
 from tests.support.received import received
 from tests.support.redis import PASSWORD, RedisServer, redis_server
@@ -105,6 +108,59 @@ def ready(gateway: Stand) -> object:
 def upstreams(gateway: Stand) -> Any:
     found = get(gateway, "/ready", headers={"authorization": "Bearer sk-free"}).json()
     return found["upstreams"]
+
+
+# --- the connection -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def tls_before(port: int) -> Iterator[int]:
+    """Run a TLS server that forwards to a port; return its own."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate("server.pem"))
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, behind[1]), copy(behind[0], writer))
+
+    with loop_in_thread() as do:
+        server = do(asyncio.start_server(forward, "127.0.0.1", 0, ssl=context))
+        yield server.sockets[0].getsockname()[1]
+        server.close()
+
+
+def test_redis_behind_tls_is_used_if_its_authority_is_trusted(redis: RedisServer) -> None:
+    with tls_before(redis.port) as port:
+        url = f"rediss://gateway:{PASSWORD}@localhost:{port}/0"
+        trust = f"?ssl_ca_certs={certificate('authority.pem')}"
+        with gateways(url + trust, 1) as (trusting,):
+            state = ready(trusting)
+            made = respond(trusting, "Hello").json()["id"]
+            second = respond(trusting, "More", previous_response_id=made)
+            statuses = asyncio.run(ask_all([trusting], "double", "chat/plain+slow:500", 4))
+        with gateways(url, 1) as (wary,):
+            (notice,) = notices(wary, "state away")
+
+    assert "connected" == state
+    assert 200 == second.status_code
+    assert [200] * 2 + [429] * 2 == sorted(statuses)
+    assert "certificate verify failed" in notice["why"].lower()
+
+
+def test_user_with_a_wrong_password_is_reported_without_it(redis: RedisServer) -> None:
+    with gateways(redis.url.replace(PASSWORD, "pass-word-of-another"), 1) as (gateway,):
+        (notice,) = notices(gateway, "state away")
+        log = gateway.log.getvalue()
+
+    assert "invalid username-password pair" in notice["why"]
+    assert "pass-word" not in log
 
 
 # --- limits of keys -----------------------------------------------------------------------------------

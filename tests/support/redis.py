@@ -15,6 +15,7 @@ from redis.exceptions import ConnectionError as NotThereError
 from tests.support.waiting import until
 
 PASSWORD = "pass-word-of-redis"
+RIGHTS = ("~dragoman:*", "+@all", "-@admin", "-@dangerous")
 
 
 def program() -> str:
@@ -40,18 +41,19 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        return f"redis://tester:{PASSWORD}@127.0.0.1:{self.port}/0"
+        """The address for a gateway, whose user has the rights that docs/deploying.md names."""
+        return f"redis://gateway:{PASSWORD}@127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
         words = [program(), "--port", str(self.port), "--bind", "127.0.0.1"]
-        words += ["--save", "", "--user", "tester", "on", f">{PASSWORD}", "~dragoman:*", "+@all"]
-        words += ["--user", "default", "off"]
+        words += ["--save", "", "--user", "tester", "on", f">{PASSWORD}", "~*", "+@all"]
+        words += ["--user", "gateway", "on", f">{PASSWORD}", *RIGHTS, "--user", "default", "off"]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         with self.client() as client:
             until(lambda: _responds(client))
 
     def client(self) -> Redis:
-        return Redis.from_url(self.url)
+        return Redis.from_url(f"redis://tester:{PASSWORD}@127.0.0.1:{self.port}/0")
 
     @contextmanager
     def paused(self) -> Iterator[None]:

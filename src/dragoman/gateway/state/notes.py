@@ -6,6 +6,7 @@ be left or found is only missing: what needs it goes on with what its own proces
 
 import asyncio
 import hashlib
+import os
 import sqlite3
 import threading
 import time
@@ -176,6 +177,8 @@ class WorkerNotes:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
+            with suppress(OSError):  # SQLite reports it
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             database = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
             database.execute("pragma journal_mode = wal")
             database.execute("pragma synchronous = off")  # the file dies with the gateway

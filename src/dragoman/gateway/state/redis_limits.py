@@ -268,6 +268,8 @@ class RedisMeter:
 
     def prolong(self) -> None:
         """Keep the tickets of open requests, which Redis may have lost; drop those of calls that failed; send costs."""
+        if not self._link.available:
+            return
         self._send_costs()
         lost, self._lost = self._lost, []
         for ticket in lost:

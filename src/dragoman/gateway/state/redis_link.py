@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 CALL_SECONDS: Final = 0.08  # a request never waits longer than two of these
-_CONNECT_SECONDS: Final = 0.5  # no request waits for it
+_CONNECT_SECONDS: Final = 2.0  # no request waits for it
 _FIRST_DELAY: Final = 0.05  # before the second attempt to connect, doubled with each
 _LONGEST_DELAY: Final = 2.0
 _MORE_TURNS: Final = 20  # of the event loop, for a response that has arrived

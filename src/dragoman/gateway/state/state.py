@@ -30,6 +30,7 @@ Status: TypeAlias = Literal["", "connected", "away"]
 
 PREFIX: Final = "dragoman:"  # of every key in Redis
 
+_LEVELS_AT_ONCE: Final = 4  # keys: hundreds of gateways with many keys would keep Redis busy
 _NOTES: Final = 16  # in one round trip: each may find half a megabyte
 _SCRIPTS: Final = (CHARGE, ENTER, LEAVE, LEVELS, PROLONG, READ, REPORT, REST, WELL)
 
@@ -82,7 +83,7 @@ class RedisState(State):
         super().__init__(folder)
         self._logger = logger
         self._link = RedisLink(url, _SCRIPTS, self._on_change)
-        self._notes_link = RedisLink(url, (FIND_NOTES, PUT_NOTE), self._on_change, batch=_NOTES)
+        self._notes_link = RedisLink(url, (FIND_NOTES, PUT_NOTE), self._on_notes, batch=_NOTES)
         self._notes = RedisNotes(self._notes_link, PREFIX)
         self._rests = RedisRests(self._link, PREFIX)
         self._gateway = os.urandom(8).hex()
@@ -95,7 +96,7 @@ class RedisState(State):
 
     @property
     def status(self) -> Status:
-        return "connected" if self._link.available and self._notes_link.available else "away"
+        return "connected" if self._link.available else "away"
 
     @property
     def notes(self) -> Notes | None:
@@ -146,9 +147,9 @@ class RedisState(State):
         """Keep up with what other gateways admit, to know it when Redis goes away."""
         while True:
             await asyncio.sleep(READ_SECONDS)
-            reads = [one.read_levels() for one in self._meters.values() if one.in_use]
+            oldest = sorted((one for one in self._meters.values() if one.in_use), key=_read_at)
             with suppress(StateAwayError):
-                await asyncio.gather(*reads)
+                await asyncio.gather(*(one.read_levels() for one in oldest[:_LEVELS_AT_ONCE]))
 
     async def _keep_up(self) -> None:
         """Prolong what this gateway holds; charge what it owes as soon as Redis is back."""
@@ -169,17 +170,26 @@ class RedisState(State):
             meter.prolong()
 
     def _on_change(self, why: str) -> None:
-        status = self.status
-        if self._link.available:
+        if not why:
             self._back.set()
-        if status == self._status or (status == "away" and not why):
+        if self.status == self._status:
             return
-        self._status = status
-        if status == "away":
+        self._status = self.status
+        if why:
             effect = "this gateway counts limits and remembers reasoning alone"
             self._logger.notice("state away", level="warning", why=why, effect=effect)
         else:
             self._logger.notice("state connected")
+
+    def _on_notes(self, why: str) -> None:
+        """Log that the second connection failed, unless the first did, too."""
+        if why and self._link.available:
+            effect = "some reasoning is remembered by this gateway alone"
+            self._logger.notice("notes not shared", level="warning", why=why, effect=effect)
+
+
+def _read_at(meter: RedisMeter) -> float:
+    return 0.0 if meter.levels is None else meter.levels.at
 
 
 async def open_state(server: Server, folder: Path | None, logger: Logger) -> State:

@@ -23,13 +23,16 @@ def find(notes: WorkerNotes, *names: str) -> list[bytes | None]:
     return asyncio.run(notes.find(names, 60.0))
 
 
-def test_another_worker_finds_the_latest_value(both: tuple[WorkerNotes, WorkerNotes]) -> None:
+def test_another_worker_finds_the_latest_value_and_no_other_user_does(
+    tmp_path: Path, both: tuple[WorkerNotes, WorkerNotes]
+) -> None:
     one, other = both
     one.put("a", b"first", 60.0)
     one.put("a", b"second", 60.0)
     find(one)  # all work is done in order
 
     assert [b"second", None] == find(other, "a", "b")
+    assert {0o600} == {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
 
 
 def test_values_expire_and_large_ones_are_not_kept(both: tuple[WorkerNotes, WorkerNotes]) -> None:
