@@ -94,8 +94,8 @@ def levels_read_at(gateway: Stand, key: str) -> float:
     """Return when a gateway last learned how much of its limits a key has used."""
     holder = gateway.running.gateway.plan.keyring.identify({"x-api-key": f"sk-{key}"})
     assert isinstance(holder, Holder)
-    assert holder.shared_meter is not None
-    levels = holder.shared_meter.levels
+    assert holder.entrance.shared_meter is not None
+    levels = holder.entrance.shared_meter.levels
     return 0.0 if levels is None else levels.at
 
 
