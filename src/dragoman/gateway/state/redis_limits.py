@@ -18,7 +18,7 @@ from typing import Final
 
 from dragoman.gateway.prices import nanodollars
 from dragoman.gateway.state.key_limits import KeyLimits, Levels, LimitName, Refusal
-from dragoman.gateway.state.redis_link import RedisLink, StateAwayError, script
+from dragoman.gateway.state.redis_link import Argument, RedisLink, StateAwayError, script
 from dragoman.gateway.state.spending import Spent, period_names
 
 LEASE_SECONDS: Final = 30  # how long a ticket counts unless it is prolonged
@@ -195,7 +195,7 @@ class RedisMeter:
         self._owed_requests = self._owed_tokens = 0
         day, month = self._names(time.time())
         keys = (self._buckets, self._running, day, month, self._machines)
-        arguments = (
+        arguments: tuple[Argument, ...] = (
             *self._limits, concurrent, estimate, ticket, LEASE_SECONDS, *owed, *map(nanodollars, budgets),
         )  # fmt: skip
         try:
