@@ -123,6 +123,22 @@ class FormatGrammar:
         )
 
     @cached_property
+    def _leads(self) -> str | None:
+        """The characters with which the first marker of a text can begin; None: with any."""
+        first, later = self.states[Where.START].leads, self.states[Where.TEXT].leads
+        return None if first is None or later is None else "".join(dict.fromkeys(first + later))
+
+    def is_plain(self, text: str) -> bool:
+        """Return whether a whole text cannot hold a marker, because no character of it can begin one."""
+        leads = self._leads
+        if leads is None:
+            return False
+        for lead in leads:  # noqa: SIM110 -- `all` costs a generator for every text
+            if lead in text:
+                return False
+        return True
+
+    @cached_property
     def reasoned(self) -> dict[Where, MarkerState]:
         """The rules by position after reasoning: another closing tag is noise."""
         return {

@@ -61,6 +61,10 @@ _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
 _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({TEXT, REASONING})
+# Events that pass unchanged in an answer without native calls and reasoning tags.
+_UNTOUCHED: Final = frozenset(
+    {Start, BlockStart, ArgsDelta, InputDelta, BlockEnd, Usage, Loss, Finish}
+)
 _NEVER: Final = "\0\uffff\0"  # occurs in no text: nothing can begin a marker
 # A format for models of no known family.
 PLAIN: Final = Format(key="plain", description="reasoning tags alone", models=(), rules=())
@@ -126,6 +130,8 @@ class Splitter:
                 cls is self._passing or (cls is TextRun and self._passing is TextDelta)
             ) and self._is_plain(event.text):  # type: ignore[union-attr]
                 return [event]
+        elif self._is_plain_answer(events):
+            return list(events)
         self._feed(events)
         if self._blocks.failed is not None:
             return self._fail(self._blocks.failed)
@@ -174,6 +180,21 @@ class Splitter:
             and self._other_lead not in text
             and (self._find_lead is None or not self._find_lead(text))
         )
+
+    def _is_plain_answer(self, events: Sequence[Event]) -> bool:
+        """Return whether events are a whole answer in which no text can hold a marker."""
+        if not events or type(events[0]) is not Start or type(events[-1]) is not Finish:
+            return False
+        for event in events:
+            cls = type(event)
+            if cls in _UNTOUCHED:
+                continue
+            if cls not in _TEXTS or self._implicit_open:
+                return False
+            grammar = self._grammars[TEXT if cls is TextDelta else REASONING]
+            if grammar is not None and not grammar.is_plain(event.text):  # type: ignore[union-attr]
+                return False
+        return True
 
     def _fail(self, call: FailedCall) -> list[Event]:
         """End the answer at a call that passes a limit; its end is not emitted, because it must not look whole."""

@@ -1,11 +1,14 @@
 """Native calls within a stream of events."""
 
+import string
 from itertools import pairwise
 
+import pytest
 from msgspec import Raw
 
 from dragoman.limits import Limits
 from dragoman.toolcalls.format_names import find_format
+from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.stage import NativeCalls
 from dragoman.turn.answer import Answer, fold, merged
 from dragoman.turn.events import (
@@ -375,3 +378,26 @@ def test_arguments_that_were_cut_and_are_no_json_are_reported_as_cut() -> None:
 
     assert FinishReason.LENGTH is answer.finish.reason
     assert not answer.blocks[0].complete
+
+
+@pytest.mark.parametrize("family", [*FORMATS, AUTO.key])
+def test_whole_answer_that_is_fed_at_once_gives_the_same_as_event_by_event(family: str) -> None:
+    characters = f"a{string.punctuation}"
+    contents = [*(f"{one}a {one} b" for one in characters), " ", "\n\nWell.", "x" * 9000, SB + CB]
+    call = [
+        BlockStart(2, BlockKind.TOOL_CALL, "call_1", "bash"),
+        ArgsDelta(2, '{"command": "<tool_call>"}'),
+        BlockEnd(2),
+    ]
+    for content in contents:
+        for end in (FinishReason.TOOL_CALLS, FinishReason.LENGTH):
+            events = turn(reasoning(0, content), text(1, content), call, end=Finish(end))
+
+            assert merged(run(events, stage(family))) == merged(stage(family).feed(events))
+
+
+def test_answer_that_begins_inside_reasoning_is_split_even_without_a_marker() -> None:
+    events = turn(text(0, "I will look."))
+
+    one = stage(think_tags="implicit_open")
+    assert [("reasoning", "", "I will look.")] == shape(fold(one.feed(events)))
