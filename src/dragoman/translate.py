@@ -492,7 +492,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         200,
         answer.losses,
         frames.reasoning_field,
-        frozenset(exchange.given),
+        frozenset(exchange.given) if exchange.notes_ids else frozenset(),
         findings,
     )
 

@@ -26,9 +26,11 @@ def read_cost(cost: Raw, ticks: Raw) -> float | None:
 
 
 def _amount(raw: Raw) -> float | None:
+    if not raw:
+        return None
     try:
         found = _COST.decode(raw)
-    except msgspec.MsgspecError:  # absent, null, or something else
+    except msgspec.MsgspecError:  # null, or something else
         return None
     # OpenRouter sends a number, in credits, which are dollars; Perplexity an object with the parts of the sum.
     return found.total_cost if isinstance(found, _Parts) else found

@@ -23,7 +23,7 @@ from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 
 T = TypeVar("T")
 
@@ -312,7 +312,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     Raises:
         UntranslatableError: the upstream runs none of them; carries the path.
     """
-    if not request.tools or not any(tool.server for tool in request.tools):
+    if not request.tools or not _has_server_tools(request.tools, None):
         return
     needed = _needed(request)
     if not needed or any(_is_available(tool, request, dialect, profile) for tool in needed):
@@ -325,6 +325,11 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
         f"`{request.model[:100]}` does not offer it; use a model whose provider does"
     )
     raise UntranslatableError(reason, path=path_of(request, "tools"), code="unsupported_tool")
+
+
+@made_once
+def _has_server_tools(tools: tuple[Tool, ...], _target: None) -> bool:
+    return any(tool.server for tool in tools)
 
 
 def _needed(request: Request) -> list[Tool]:

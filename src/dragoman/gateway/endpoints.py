@@ -58,8 +58,9 @@ def _count_usage(context: RequestContext, model: str) -> None:
     usage = context.outcome.usage
     if usage is None or usage.estimated:
         return
-    context.leave(usage.prompt_tokens + usage.output_tokens)
-    context.runtime.calibration.learn(model, context.outcome.guess, usage.prompt_tokens)
+    prompt_tokens = usage.prompt_tokens
+    context.leave(prompt_tokens + usage.output_tokens)
+    context.runtime.calibration.learn(model, context.outcome.guess, prompt_tokens)
 
 
 async def count_tokens(context: RequestContext) -> web.Response:

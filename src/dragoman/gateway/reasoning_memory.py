@@ -136,22 +136,24 @@ class AnswerObserver:
         for event in events:
             if type(event) in _UNWATCHED:
                 continue
-            match event:
-                case ArgsDelta(json=text) | InputDelta(text=text):
-                    if self._arguments_room > 0:
-                        self._arguments.append(text[: self._arguments_room])
-                        self._arguments_room -= len(text)
-                case ReasoningDelta():
-                    self._think(event)
-                case Opaque():
-                    self._note_state(event)
-                case BlockStart():
-                    self._begin(event)
-                case BlockEnd():
-                    self._end()
-                case _:
-                    pass
+            if type(event) is BlockStart:
+                self._begin(event)
+            elif type(event) is BlockEnd:
+                self._end()
+            elif type(event) is ArgsDelta:
+                self._add_arguments(event.json)
+            elif type(event) is InputDelta:
+                self._add_arguments(event.text)
+            elif type(event) is ReasoningDelta:
+                self._think(event)
+            elif type(event) is Opaque:
+                self._note_state(event)
         return events if isinstance(events, list) else list(events)
+
+    def _add_arguments(self, text: str) -> None:
+        if self._arguments_room > 0:
+            self._arguments.append(text[: self._arguments_room])
+            self._arguments_room -= len(text)
 
     def _think(self, delta: ReasoningDelta) -> None:
         if not self._takes(len(delta.text)):

@@ -48,7 +48,7 @@ from dragoman.translate import (
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason, Usage
+from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish, Usage
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -454,7 +454,7 @@ class UpstreamCall:
         # Test: test_g1_error_in_a_good_answer_is_a_502_with_its_words.
         if answer.fault is not None:
             return answer.fault
-        ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
+        ended = answer.finish is not None and answer.finish.reason is STOP
         if ended and not answer.blocks and self._may_repeat_empty:
             return EMPTY_RESPONSE
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)

@@ -209,7 +209,15 @@ class _OpenBlock:
             self.texts.clear()
 
     def add(
-        self, delta: TextDelta | TextRun | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
+        self,
+        delta: TextDelta
+        | TextRun
+        | ReasoningDelta
+        | ArgsDelta
+        | InputDelta
+        | RefusalDelta
+        | Opaque
+        | Citation,
     ) -> None:
         match delta:
             case TextDelta(text=text, logprobs=logprobs):
@@ -225,6 +233,10 @@ class _OpenBlock:
                 if not self.segments or self.segments[-1][0] != key:
                     self.segments.append((key, []))
                 self.segments[-1][1].append(text)
+            case Opaque():
+                self.opaque.append(delta)
+            case Citation():
+                self.citations.append(delta)
             case _:
                 assert_never(delta)
 
@@ -281,32 +293,24 @@ class Folder:
 
     def _take(self, event: Event) -> None:
         block = self._block
-        match event:
-            case Start():
-                self._start = event
-            case BlockStart():
-                self._block = _OpenBlock(event)
-            case BlockEnd():
-                assert block is not None  # noqa: S101 -- the legality table says so
-                self._blocks.append(block.end(event))
-                self._block = None
-            case Opaque():
-                assert block is not None  # noqa: S101
-                block.opaque.append(event)
-            case Citation():
-                assert block is not None  # noqa: S101
-                block.citations.append(event)
-            case Usage():
-                self._usage = event
-            case Finish() | Fault():
-                self._end = event
-            case Ping():
-                pass
-            case Loss():
-                self._losses.append(event)
-            case _:
-                assert block is not None  # noqa: S101
-                block.add(event)
+        # A class pattern that does not match costs more than the rest of this: the types are compared.
+        if type(event) is Start:
+            self._start = event
+        elif type(event) is BlockStart:
+            self._block = _OpenBlock(event)
+        elif type(event) is BlockEnd:
+            assert block is not None  # noqa: S101 -- the legality table says so
+            self._blocks.append(block.end(event))
+            self._block = None
+        elif type(event) is Usage:
+            self._usage = event
+        elif type(event) is Finish or type(event) is Fault:
+            self._end = event
+        elif type(event) is Loss:
+            self._losses.append(event)
+        elif type(event) is not Ping:
+            assert block is not None  # noqa: S101
+            block.add(event)  # type: ignore[arg-type]  # what is left belongs to a block
 
     def answer(self) -> Answer:
         """Return the answer.

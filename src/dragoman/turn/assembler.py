@@ -22,6 +22,7 @@ from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CUT_REASONS,
     NO_ARGUMENTS_YET,
+    TOOL_CALLS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -543,7 +544,7 @@ class Assembler(BlockBuilder):
         """Return a finish reason that agrees with the calls; the peer's is None if it gave none."""
         if self._made_calls:
             return FinishReason.TOOL_CALLS if reason is None else self.reason_with_calls(reason)
-        if reason is FinishReason.TOOL_CALLS:
+        if reason is TOOL_CALLS:
             self.loss("finish_reason_fixed", detail="tool_calls without calls")
             return FinishReason.STOP
         return reason or FinishReason.STOP

@@ -127,6 +127,10 @@ class FinishReason(StrEnum):
     COMPACTION = "compaction"
 
 
+# As above: asked for at the end of every answer.
+STOP: Final = FinishReason.STOP
+TOOL_CALLS: Final = FinishReason.TOOL_CALLS
+
 # Reasons that must never be masked by tool calls, and under which a call may be cut.
 CUT_REASONS = frozenset(
     {FinishReason.LENGTH, FinishReason.CONTEXT_FULL, FinishReason.CONTENT_FILTER}

@@ -52,6 +52,7 @@ from typing import Final
 from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     CALL_KINDS,
+    TOOL_CALLS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -192,7 +193,7 @@ class Legality:
         self.allowed = frozenset()
 
     def _finish(self, event: Finish) -> None:
-        if event.reason is FinishReason.TOOL_CALLS and not self.calls:
+        if event.reason is TOOL_CALLS and not self.calls:
             self._refuse("Finish", "reason tool_calls without a call")
         if event.reason in _PLAIN_STOPS and self.calls:
             self._refuse("Finish", f"reason {event.reason} although calls were made")

@@ -54,9 +54,7 @@ class KnownTools(tuple[Tool, ...]):
     """
 
     __slots__ = ()
-
-    def __hash__(self) -> int:
-        return object.__hash__(self)
+    __hash__ = object.__hash__  # in C: it is asked for several times with each request
 
 
 class ToolLists:

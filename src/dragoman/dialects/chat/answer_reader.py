@@ -33,7 +33,7 @@ from dragoman.dialects.framing import assembler_for, empty_answer, nameless_call
 from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import CUT_REASONS, Citation, Fault, FinishReason, Usage
+from dragoman.turn.events import CUT_REASONS, STOP, Citation, Fault, FinishReason, Usage
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -103,7 +103,10 @@ def _reasoning(counts: UsageCounts) -> int:
 
 def _count(*spellings: float | None) -> int:
     """Return the first count that is given and not 0."""
-    return next((max(0, int(one)) for one in spellings if one), 0)
+    for one in spellings:
+        if one:
+            return max(0, int(one))
+    return 0
 
 
 # --- citations ------------------------------------------------------------------------------------
@@ -490,7 +493,7 @@ class ChatReader:
             # Test: test_a7_unnamed_call_of_a_cut_answer_is_a_loss.
             self.assembler.loss("call_without_name")
         self._report_usage()
-        stop = self._stop_sequence() if reason is FinishReason.STOP else None
+        stop = self._stop_sequence() if reason is STOP else None
         if stop is not None:
             reason = FinishReason.STOP_SEQUENCE
         self.assembler.finish(reason, stop_sequence=stop, raw=raw)
@@ -512,7 +515,7 @@ class ChatReader:
             self.assembler.loss(
                 "finish_reason_unknown", "", join_surrogates(word) or "none was given"
             )
-        if reason is FinishReason.STOP and self._channels.refused:
+        if reason is STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
         return reason, foreign_reason(join_surrogates(word))
 
