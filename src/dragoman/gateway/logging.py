@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TextIO, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field
 
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.headers import decimal, is_request_id
@@ -45,7 +45,11 @@ _PLAIN: Final = "\x1b[0m"
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of one request: names, counts and times."""
+    """What is kept of one request: names, counts and times.
+
+    A field that has its default is left out of the log.  A count of 0 is information: counts have a factory
+    instead of a default, which is always written.
+    """
 
     time: float  # Unix seconds at which it came
     id: str
@@ -58,25 +62,25 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""  # as the client asked for it
     upstream_model: str = ""
     native_format: str = ""  # family of native tool calls that was looked for
-    status: int = 0  # that the client got
+    status: int = field(default_factory=int)  # that the client got
     ended: str = ""  # the finish reason, `fault`, or `client_left`
     error: str = ""  # kind of the failure
     error_code: str = ""
     reason: str = ""  # the failure in words, as the client gets it
     stream: bool = False
-    tokens_in: int = 0  # cached ones included
-    tokens_out: int = 0  # reasoning included
-    tokens_cached: int = 0
-    tokens_reasoning: int = 0
+    tokens_in: int = field(default_factory=int)  # cached ones included
+    tokens_out: int = field(default_factory=int)  # reasoning included
+    tokens_cached: int = field(default_factory=int)
+    tokens_reasoning: int = field(default_factory=int)
     tokens_estimated: bool = False  # no upstream reported them
     cost: float | None = None  # in US dollars; None: not reported, and the settings have no price
     cost_computed: bool = False  # by the prices of the settings: the upstream does not report it
     waited_ms: float | None = None  # for a place: at an upstream, or for its key
     first_event_ms: float | None = None
-    duration_ms: float = 0.0
-    calls: int = 0  # tool calls that were made
+    duration_ms: float = field(default_factory=float)
+    calls: int = field(default_factory=int)  # tool calls that were made
     call_names: tuple[str, ...] = ()
-    retries: int = 0
+    retries: int = field(default_factory=int)
     resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
     full: tuple[str, ...] = ()  # upstreams that had no free place
     failures: tuple[str, ...] = ()  # attempts that failed, in order
@@ -128,7 +132,7 @@ class Logger:
 
     def clean_record(self, record: RequestRecord) -> dict[str, object]:
         """Return the fields of a request's line, as the log may show them."""
-        return self._clean(structs.asdict(record))
+        return self._clean(msgspec.to_builtins(record))
 
     def redact(self, text: str) -> str:
         """Return a text without secrets."""
@@ -172,23 +176,24 @@ class Logger:
                 clean[name] = value  # a count of 0 is information
             elif not value:
                 continue
+            elif isinstance(value, str):
+                own = name == "id" and is_request_id(value)  # another one on every line
+                clean[name] = value if own else _shown(value, self.secrets)
             elif isinstance(value, tuple):
                 clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
-            elif not isinstance(value, str) or (name == "id" and is_request_id(value)):
-                clean[name] = value  # an id is ours, and another one on every line
             else:
-                clean[name] = _shown(value, self.secrets)
+                clean[name] = value
         return clean
 
     def _clean_item(self, item: object) -> object:
-        if isinstance(item, Struct):
-            return self._clean(structs.asdict(item))
+        if isinstance(item, dict):
+            return self._clean(item)
         return _shown(str(item), self.secrets)
 
     def _write_json(self, at: float, level: Level, event: str, facts: dict[str, object]) -> None:
-        stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+        seconds, micros = divmod(round(at * 1_000_000), 1_000_000)
         line: dict[str, object] = {
-            "time": stamp.replace("+00:00", "Z"),
+            "time": f"{_second(seconds)}.{micros // 1000:03d}Z",
             "level": level,
             "event": event,
         }
@@ -305,6 +310,12 @@ def http_logger(logger: Logger) -> logging.Logger:
     found = logging.Logger("dragoman.http")  # noqa: LOG001 -- of one gateway, and no other
     found.addHandler(_Notices(logger))
     return found
+
+
+@functools.lru_cache(maxsize=2)
+def _second(at: int) -> str:
+    """Return a time in Unix seconds as a line shows it; many requests end in the same second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _counted(found: NativeSummary) -> list[str]:

@@ -187,7 +187,7 @@ class RequestContext(Struct, frozen=True, eq=False):
             upstream="" if hop is None else hop.upstream_name,
             upstream_model="" if hop is None else hop.model,
             upstream_id=outcome.upstream_id,
-            warnings=(loss.code for loss in outcome.losses),
+            warnings=[loss.code for loss in outcome.losses],
             extra={**outcome.rate_limits, **self.cors},
         )
 
@@ -222,7 +222,7 @@ class RequestContext(Struct, frozen=True, eq=False):
 
 def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> RequestRecord:
     """Add what only requests have that an upstream was asked for."""
-    usage, first = outcome.usage, outcome.first_event
+    usage, first, losses = outcome.usage, outcome.first_event, outcome.losses
     family = hop.family if outcome.has_tools else None
     return structs.replace(
         record,
@@ -245,8 +245,8 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         resting=outcome.resting,
         full=outcome.full,
         failures=outcome.failures,
-        warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
-        losses=tuple(dict.fromkeys(map(_described, outcome.losses))),
+        warnings=tuple(dict.fromkeys([loss.code for loss in losses])) if losses else (),
+        losses=tuple(dict.fromkeys(map(_described, losses))) if losses else (),
         native_found=summarize(outcome.findings),
     )
 
