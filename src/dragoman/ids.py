@@ -159,16 +159,23 @@ class UpstreamIds:
         if rendered is not None:
             return rendered
         native = decode_id(client_id, self._known) if client_id[:1] == "g" else client_id
-        rendered = base = native if self._any else self._render(native, name)
+        rendered = native if self._any else self._render(native, name)
+        if rendered in self._taken:
+            rendered = self._distinct(native, name, rendered)
+        self._taken.add(rendered)
+        self._ids[client_id] = rendered
+        return rendered
+
+    def _distinct(self, native: str, name: str, base: str) -> str:
+        """Return an id that no other call has, where the first choice is taken."""
         k = self._next.get(native, 1)
+        rendered = base
         while rendered in self._taken:
             rendered = self._render(f"{native}_{k}", name)
             if rendered == base:
                 rendered = f"{base}_{k}"
             k += 1
         self._next[native] = k
-        self._taken.add(rendered)
-        self._ids[client_id] = rendered
         return rendered
 
     def _render(self, native: str, name: str) -> str:

@@ -39,6 +39,12 @@ class ClientStream:
     `runtime.deadlines` calls `tick` a few times a second.
     """
 
+    __slots__ = (
+        "_attempt_began", "_began", "_chunked", "_connection", "_context", "_deadline", "_keeping_alive",
+        "_last_write", "_loop", "_note_gap", "_outcome", "_response", "_scope", "_streams", "_timeouts", "_writing",
+        "last_read", "translator",
+    )  # fmt: skip
+
     def __init__(self, context: RequestContext) -> None:
         self._context = context
         self._outcome = context.outcome

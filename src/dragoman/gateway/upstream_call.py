@@ -122,6 +122,11 @@ def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
 class UpstreamCall:
     """One upstream, asked for one request: as often as the retry policy allows."""
 
+    __slots__ = (
+        "_accepted", "_attempts", "_body", "_client_dialect", "_context", "_given", "_hop", "_notes_ids", "_outcome",
+        "_profile", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace", "_translates",
+    )  # fmt: skip
+
     def __init__(
         self,
         context: RequestContext,

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -54,7 +54,8 @@ class KnownTools(tuple[Tool, ...]):
     """
 
     __slots__ = ()
-    __hash__ = object.__hash__  # in C: it is asked for several times with each request
+    if not TYPE_CHECKING:  # a type checker wants a function, which costs twenty times as much
+        __hash__ = object.__hash__
 
 
 class ToolLists:
