@@ -105,6 +105,7 @@ CHAT = {
     # --- how it writes ---
     "chunk:all": Found({"cumulative": "unknown", "arguments": "quirk"}),
     "batch:3": NOTHING,
+    "prompt-cache": NOTHING,
     "no-usage": Found({"usage": "quirk"}),
     "usage-unasked": Found({"usage": "quirk"}),
     "cumulative": Found({"cumulative": "quirk"}, {"cumulative": True}),

@@ -11,7 +11,7 @@ from dragoman.recorder.frames import (
     FrameBuffer,
     Meant,
     Sent,
-    encode_frame,
+    encode_batch,
     encode_meaning,
 )
 from dragoman.turn.events import Fault, FaultKind, TextDelta, TextRun
@@ -21,28 +21,30 @@ FRAMES = (
     Meant(1, b"[]"),
     Ended(1, 1.5, Fault(FaultKind.TIMEOUT, "late")),
     Sent(2, 2.0, b"x" * 70_000),
-    Close(exchange=1, at=3.0, status=200, keep=True, record=b"{}"),
+    Close(exchange=1, at=3.0, status=200, record=b"{}", dropped=7),
 )
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 1000, 1_000_000])
 def test_frames_come_out_as_they_went_in(size: int) -> None:
-    data = b"".join(map(encode_frame, FRAMES))
+    batches = [list(FRAMES[:2]), list(FRAMES[2:])]
+    data = b"".join(map(encode_batch, batches))
     buffer = FrameBuffer()
 
     found = [
-        frame
+        batch
         for start in range(0, len(data), size)
-        for frame in buffer.feed(data[start : start + size])
+        for batch in buffer.feed(data[start : start + size])
     ]
 
-    assert list(FRAMES) == found
+    assert batches == found
 
 
-def test_the_meaning_of_a_read_is_one_json_array_with_runs_as_one_event() -> None:
+def test_the_meaning_of_a_read_is_one_json_array_with_runs_as_their_deltas() -> None:
     events = (TextRun(0, [b"a", b"\\u00e9"], "a\u00e9"), TextDelta(0, "b"))
 
-    run, delta = json.loads(encode_meaning(events))
+    deltas = json.loads(encode_meaning(events))
 
-    assert {"event": "text_run", "index": 0, "texts": ["a", "\u00e9"]} == run
-    assert ("text", "b") == (delta["event"], delta["text"])
+    assert [("text", 0, text) for text in ("a", "\u00e9", "b")] == [
+        (one["event"], one["index"], one["text"]) for one in deltas
+    ]

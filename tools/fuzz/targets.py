@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dragoman.checker.checker import Checker
-from dragoman.dialects import DIALECT_NAMES
+from dragoman.dialects import CORE_NAMES
 from dragoman.envelopes import Sealer, is_envelope
 from dragoman.errors import ConfigError, DragomanError, ProtocolError
 from dragoman.gateway.config.environment import ConfigEnvironment
@@ -138,7 +138,7 @@ def _response(pieces: Iterable[bytes]) -> _Response:
 
 
 def _directions(choice: Choice) -> tuple[str, str]:
-    names = DIALECT_NAMES
+    names = CORE_NAMES
     return names[choice.first % len(names)], names[choice.second % len(names)]
 
 
@@ -232,13 +232,13 @@ def _config(choice: Choice) -> None:
 
 def _with_directions(files: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
     for name, data in files:
-        source = DIALECT_NAMES.index(name)
-        for target in range(len(DIALECT_NAMES)):
+        source = CORE_NAMES.index(name)
+        for target in range(len(CORE_NAMES)):
             yield bytes((source, target, 7)) + data
 
 
 def _streams() -> Iterator[tuple[str, bytes]]:
-    for name in DIALECT_NAMES:
+    for name in CORE_NAMES:
         for file in sorted(CORPUS.glob(f"{name}/*/stream.sse")):
             yield name, file.read_bytes()
 

@@ -17,7 +17,7 @@ recordings in it are compared.
 \b
 Exit codes:
   0  nothing differs
-  1  something differs, or a file is not a recording, or its format of tool calls is unknown (see --config)
+  1  something differs, or a file is not a recording, or its format is unknown: see --config
 
 \b
 Examples:

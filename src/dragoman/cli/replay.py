@@ -18,7 +18,7 @@ best (the same request, else the same model, else the same path), with the origi
 Exit codes:
   0  translated
   1  the file is not a recording, or no upstream answered
-  2  the answer was parsed with a format that is neither built in, installed, nor in the file of --config
+  2  the format of the tool calls is unknown: see --config
 
 \b
 Examples:
