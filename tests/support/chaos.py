@@ -7,6 +7,7 @@ test can ask again through the same address.
 import asyncio
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
@@ -42,6 +43,7 @@ class ChaosProxy:
         self._server: asyncio.Server
         self.port = 0
         self.passed = 0  # bytes to the client of the first connection
+        self.damaged = threading.Event()  # the first connection has ended
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -82,6 +84,7 @@ class ChaosProxy:
         finally:
             for one in (writer, far_writer):
                 one.transport.abort()
+            self.damaged.set()
 
 
 class _BrokenError(Exception):
