@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench bench-check bench-peers fuzz fuzz-properties load soak node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench bench-check bench-peers fuzz fuzz-short fuzz-properties load soak node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -79,6 +79,9 @@ bench-peers: $(DEV)  ## measure the gateway beside others, and write docs/benchm
 SECONDS ?= 600
 fuzz: $(DEV)  ## fuzz everything that reads bytes of a peer, guided by coverage (SECONDS=600)
 	$(BIN)/python -m tools.fuzz --seconds $(SECONDS)
+
+fuzz-short: $(DEV)  ## the same for a few thousand inputs, the same ones each time
+	$(BIN)/python -m tools.fuzz --runs 4000
 
 load: $(DEV)  ## keep 1,000 verified streams open for five minutes, with faults and clients that leave; then an overload
 	$(BIN)/python -m tools.load

@@ -1,6 +1,7 @@
 """Fuzz everything that reads bytes of a peer, guided by coverage.
 
     python -m tools.fuzz [--seconds N] [TARGET]...    all targets, N seconds in all (60)
+    python -m tools.fuzz --runs N [TARGET]...         N inputs a target, the same ones each time, for CI
     python -m tools.fuzz --again FILE                 run one found input again
 
 tools/fuzz/targets.py describes the targets.  Inputs that reach new code are kept under `$DRAGOMAN_CACHE/fuzz`, or
@@ -11,6 +12,7 @@ import argparse
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from tools.venvs import cache, environment
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements" / "fuzz.txt"
 _MOST_SEEDS: Final = 2_000
+_LONGEST: Final = 300  # seconds of a number of inputs
 _STARTING: Final = 60  # seconds that a target may need besides: imports, seeds
 _LIMITS: Final = ("-timeout=20", "-rss_limit_mb=2048", "-max_len=16384", "-print_final_stats=1")
 
@@ -31,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz")
     parser.add_argument("targets", nargs="*", choices=[*TARGETS, []])
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--again", type=Path)
     options = parser.parse_args()
     if options.again:
@@ -43,29 +47,36 @@ def main() -> int:
     names = options.targets or list(TARGETS)
     cores = os.cpu_count() or 1
     each = max(1, options.seconds * min(cores, len(names)) // len(names))
-    print(f"{len(names)} targets, {each} s each, {cores} at a time", flush=True)
+    amount = f"{options.runs} inputs" if options.runs else f"{each} s"
+    print(f"{len(names)} targets, {amount} each, {cores} at a time", flush=True)
     with ThreadPoolExecutor(cores) as pool:
-        failed = sum(pool.map(lambda name: _fuzz(tools, name, each), names))
+        failed = sum(pool.map(lambda name: _fuzz(tools, name, each, options.runs), names))
     print(f"{len(names) - failed} passed, {failed} failed")
     return failed > 0
 
 
-def _fuzz(tools: Path, name: str, seconds: int) -> bool:
+def _fuzz(tools: Path, name: str, seconds: int, runs: int) -> bool:
     """Fuzz one target; return whether an input was found that fails."""
     base = cache() / "fuzz" / "inputs"
     kept, seeds, found = base / "kept" / name, base / "seeds" / name, base / "found" / name
+    if runs:  # from the same inputs, with the same chance
+        seconds = _LONGEST
+        kept = base / "unkept" / name
+        for folder in (kept, seeds):
+            shutil.rmtree(folder, ignore_errors=True)
     for folder in (kept, seeds, found):
         folder.mkdir(parents=True, exist_ok=True)
     for data in list(TARGETS[name].seeds())[:_MOST_SEEDS]:
         (seeds / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
     command = [str(tools / "bin" / "python"), "-m", "tools.fuzz.worker", name, *_LIMITS]
-    command += [f"-max_total_time={seconds}", f"-artifact_prefix={found}/", str(kept), str(seeds)]
+    command += ["-seed=1", f"-runs={runs}"] if runs else [f"-max_total_time={seconds}"]
+    command += [f"-artifact_prefix={found}/", str(kept), str(seeds)]
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     before = set(found.iterdir())
     try:
         ended = subprocess.run(
             command,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"},
             cwd=ROOT,
             capture_output=True,
             text=True,
