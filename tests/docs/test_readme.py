@@ -158,7 +158,7 @@ def test_other_servers_and_vendors_have_settings() -> None:
 def test_figures_of_the_readme_are_those_of_the_page_on_performance() -> None:
     [line] = [line for line in README.splitlines() if "docs/performance.md" in line]
     page = (ROOT / "docs" / "performance.md").read_text("utf-8")
-    figures = re.findall(r"[\d.,]+ – [\d.,]+(?: ms)?", line)
+    figures = re.findall(r"\d[\d.,]*\d", line)
 
     assert figures
     assert [] == [one for one in figures if one not in page]
