@@ -18,7 +18,7 @@ STEMS = Counter(module.stem for module in MODULES)
 
 class Shared(NamedTuple):
     file: str  # below tests
-    modules: tuple[str, ...]  # below src/dragoman; a folder stands for its modules
+    modules: tuple[str, ...]  # below src/dragoman; a folder means all of its modules
     reason: str
 
 
