@@ -36,6 +36,8 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
         stream_error_tail: How an interrupted Messages stream ends; see `ErrorTail`.
         chat_truncated_tail: "nothing" ends a truncated Chat stream as the upstream did, without an error
             event.
+        framing: "list" writes the chunks of a Gemini stream as one JSON list, as Google does for clients that
+            do not send `alt=sse`.  The other dialects have no such form.
     """
 
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
@@ -46,6 +48,7 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     responses_encrypted: Literal["asked", "always"] = "asked"
     stream_error_tail: ErrorTail = "open"
     chat_truncated_tail: Literal["error", "nothing"] = "error"
+    framing: Literal["sse", "list"] = "sse"
 
 
 class Exchange(Struct, frozen=True, kw_only=True, dict=True):

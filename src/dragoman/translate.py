@@ -189,7 +189,8 @@ class Translator:
         self.usage: Usage | None = None  # the last counts
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
-        if source == target:
+        # Frames of the upstream are events: they cannot pass into a list.
+        if source == target and exchange.rendering.framing == "sse":
             self._relay = Relay(
                 resumes=from_dialect.independent_frames,
                 ids=exchange.call_ids,

@@ -8,7 +8,7 @@ from typing import Final
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.gemini.answer_reader import GeminiReader
-from dragoman.dialects.gemini.answer_writer import FINISH_WORDS, KEEP_ALIVE, GeminiWriter
+from dragoman.dialects.gemini.answer_writer import FINISH_WORDS, KEEP_ALIVE, answer_writer
 from dragoman.dialects.gemini.body_writer import encode_body
 from dragoman.dialects.gemini.errors import decode_fault, encode_fault
 from dragoman.dialects.gemini.request_reader import decode_request
@@ -23,7 +23,7 @@ DIALECT: Final = Dialect(
     decode_request=decode_request,
     encode_request=encode_request,
     frame_reader=GeminiReader,
-    writer=GeminiWriter,
+    writer=answer_writer,
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,

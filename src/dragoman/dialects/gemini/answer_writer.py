@@ -552,6 +552,40 @@ class GeminiWriter:
         )
 
 
+_ENDINGS: Final = frozenset({Finish, Fault})
+
+
+class ListWriter(GeminiWriter):
+    """Write one answer as a JSON list of its chunks.
+
+    Only an answer that has ended, or failed, has the closing bracket.  The bytes that keep a connection alive
+    are white space here too.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self._before = b"["  # the next chunk
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes of an event.
+
+        Raises:
+            IllegalOrderError: the event is not allowed here.
+        """
+        out = super().send(event)
+        if not out or type(event) is Ping:
+            return out
+        chunks = out.removeprefix(b"data: ").removesuffix(b"\n\n").split(b"\n\ndata: ")
+        before, self._before = self._before, b",\r\n"
+        end = b"]" if type(event) in _ENDINGS else b""
+        return before + b",\r\n".join(chunks) + end
+
+
+def answer_writer(exchange: Exchange) -> GeminiWriter:
+    """Return the writer of an answer, in the framing that the client asked for."""
+    return ListWriter(exchange) if exchange.rendering.framing == "list" else GeminiWriter(exchange)
+
+
 def logprobs_of(records: Sequence[bytes]) -> bytes:
     """Return token probabilities as the dialect writes them, from the records of the turn."""
     chosen: list[object] = []

@@ -59,7 +59,7 @@ def chunks_of(events: list[Event], of: Exchange | None = None) -> list[dict[str,
     """Write events and return the chunks."""
     writer = GEMINI.writer(of or exchange())
     out = b"".join(writer.send(event) for event in events)
-    return [json.loads(line[6:]) for line in out.decode().splitlines() if line]
+    return [json.loads(line[6:]) for line in out.split(b"\n") if line.strip()]
 
 
 def parts_of(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,8 +4,13 @@ import base64
 import json
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
+from dragoman import Translator
+from dragoman.checker.checker import check
+from dragoman.context import Rendering
+from dragoman.dialects import CORE_NAMES
+from dragoman.dialects.framing import StreamReader
 from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     ArgsDelta,
@@ -31,6 +36,8 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.request import ReasoningPart, Request, TextPart
+from tests.support.checker import render
+from tests.support.corpus import corpus, drive
 from tests.unit.dialects.gemini.support import (
     GEMINI,
     asked,
@@ -296,3 +303,88 @@ def test_without_a_key_state_is_dropped_and_reported():
 
     assert b"thoughtSignature" not in out
     assert ["opaque_dropped", "opaque_dropped"] == [loss.code for loss in writer.losses]
+
+
+# --- a list instead of events -----------------------------------------------------------------------
+
+LIST = Rendering(framing="list")
+CASES = [case for name in CORE_NAMES for case in corpus(name)]
+
+
+def pieces_of(events, of):
+    writer = GEMINI.writer(of)
+    return [writer.send(event) for event in events]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_list_holds_the_chunks_of_the_stream(case):
+    events = drive(case.reader(), [case.stream])
+    framed = chunks_of(events, case.exchange("gemini"))
+
+    listed = b"".join(pieces_of(events, structs.replace(case.exchange("gemini"), rendering=LIST)))
+
+    assert framed == json.loads(listed)
+    assert () == check("gemini", render("gemini", json.loads(listed))).violations
+
+
+def test_a_list_grows_by_whole_chunks_and_is_closed_by_its_end_alone():
+    events = [START, *text(0, "Hel", "lo"), Ping(), *call(1), *CALLED]
+
+    pieces = pieces_of(events, exchange(rendering=LIST))
+
+    written = [one for one in pieces if one]
+    assert written[0].startswith(b"[{")
+    assert b"\r\n" in written
+    for at in range(1, len(written)):
+        so_far = b"".join(written[:at])
+        assert at - (b"\r\n" in written[:at]) == len(json.loads(so_far + b"]"))
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(so_far)
+    assert b"".join(written).endswith(b"}]")
+
+
+def test_a_run_is_several_chunks_of_a_list():
+    run = TextRun(0, (b"Hel", b"lo"), "Hello")
+    events = [START, BlockStart(0, BlockKind.TEXT), run, BlockEnd(0), *STOP]
+
+    chunks = json.loads(b"".join(pieces_of(events, exchange(rendering=LIST))))
+
+    assert [{"text": "Hel"}, {"text": "lo"}, {"text": ""}] == parts_of(chunks)
+
+
+@pytest.mark.parametrize("before", [[], [START, *text(0, "Half")[:-1]]], ids=["first", "later"])
+def test_a_failure_is_the_last_element_of_a_list(before):
+    events = [*before, Fault(FaultKind.OVERLOADED, "too much")]
+
+    chunks = json.loads(b"".join(pieces_of(events, exchange(rendering=LIST))))
+
+    assert {"code": 503, "message": "too much", "status": "UNAVAILABLE"} == chunks[-1]["error"]
+    assert bool(before) == (len(chunks) == 2)
+
+
+def test_a_list_that_breaks_off_never_looks_complete():
+    events = [START, *text(0, "Hello"), *call(1), *CALLED]
+    whole = b"".join(pieces_of(events, exchange(rendering=LIST)))
+
+    for at in range(len(whole)):
+        of = exchange("gemini-api")
+        ended = drive(StreamReader(GEMINI.frame_reader(of), of), [whole[:at]])[-1]
+        assert isinstance(ended, Fault), whole[:at]
+    of = exchange("gemini-api")
+    assert (
+        Finish(FinishReason.TOOL_CALLS)
+        == (drive(StreamReader(GEMINI.frame_reader(of), of), [whole])[-1])
+    )
+
+
+def test_an_upstream_of_the_dialect_is_written_again_for_a_client_that_wants_a_list():
+    case = next(one for one in corpus("gemini") if one.name == "thought_text_two_calls")
+    whole = Translator(source="gemini", target="gemini", rendering=LIST, profile="gemini-api")
+
+    chunks = json.loads(whole.feed(case.stream) + whole.close())
+
+    calls = [one["functionCall"] for one in parts_of(chunks) if "functionCall" in one]
+    signed = [one for one in parts_of(chunks) if "thoughtSignature" in one]
+    assert [("k1", "add"), ("k2", "add")] == [(one["id"], one["name"]) for one in calls]
+    assert ["U0lH"] == [one["thoughtSignature"] for one in signed]
+    assert "STOP" == chunks[-1]["candidates"][0]["finishReason"]
