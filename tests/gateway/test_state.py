@@ -76,7 +76,7 @@ def two(redis: RedisServer) -> Iterator[list[Stand]]:
 
 
 async def ask_all(stands: list[Stand], key: str, model: str, number: int) -> list[int]:
-    """Ask gateways in turn, all at once; return the statuses."""
+    """Ask gateways in turn, all at once; return the statuses.  One that is listed twice is asked twice as often."""
     headers = {"authorization": f"Bearer sk-{key}"}
     body = question("chat", model, stream=False)
     limits = httpx2.Limits(max_connections=number)
@@ -97,6 +97,13 @@ def levels_read_at(gateway: Stand, key: str) -> float:
     assert holder.entrance.shared_meter is not None
     levels = holder.entrance.shared_meter.levels
     return 0.0 if levels is None else levels.at
+
+
+def level_in(redis: RedisServer) -> float:
+    """Return how much of its requests per minute the only key in Redis had used when it was last asked for."""
+    with redis.client() as client:
+        found = [client.hget(name, "requests") for name in client.keys("dragoman:limits:*")]
+    return float(found[0]) if found and found[0] is not None else 0.0
 
 
 def ready(gateway: Stand) -> object:
@@ -189,6 +196,47 @@ def test_requests_per_minute_hold_while_redis_does_not_respond(
     assert ["away", "away"] == away
     assert {200, 429} == set(statuses)
     assert 98 <= statuses.count(200) <= (100 + drained) * 1.02
+
+
+def test_requests_that_redis_was_sent_before_it_hung_are_not_counted_twice(
+    redis: RedisServer, two: list[Stand]
+) -> None:
+    ask(two[0], "hundred")
+    until(lambda: all(levels_read_at(gateway, "hundred") for gateway in two[:1]))
+    begin = time.monotonic()
+    with redis.paused():
+        statuses = asyncio.run(ask_all(two, "hundred", "chat/plain", 40))
+    for gateway in two:
+        until(lambda gateway=gateway: "connected" == ready(gateway))
+    until(lambda: level_in(redis) > 20)  # what was admitted without Redis is charged
+    admitted = 1 + statuses.count(200)
+    drained = (time.monotonic() - begin) * 100 / 60
+
+    assert {200} == set(statuses)
+    assert admitted - drained - 1 <= level_in(redis) <= admitted
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["first", "second"])
+def test_requests_per_minute_hold_when_redis_loses_its_memory(
+    redis: RedisServer, two: list[Stand], turn: int
+) -> None:
+    """Nine of ten requests reach one gateway before, and the same or the other one afterwards."""
+    begin = time.monotonic()
+    statuses = asyncio.run(ask_all([two[0]] * 9 + [two[1]], "hundred", "chat/plain", 60))
+    asked = time.monotonic()
+    until(lambda: all(levels_read_at(gateway, "hundred") > asked for gateway in two))
+    redis.kill()
+    until(lambda: all("away" == ready(gateway) for gateway in two))
+    first, second = two[::turn]
+    statuses += asyncio.run(ask_all([first] * 9 + [second], "hundred", "chat/plain", 60))
+    redis.start()
+    for gateway in two:
+        until(lambda gateway=gateway: "connected" == ready(gateway))
+    statuses += asyncio.run(ask_all([first] * 9 + [second], "hundred", "chat/plain", 60))
+    drained = (time.monotonic() - begin) * 100 / 60
+
+    assert {200, 429} == set(statuses)
+    assert statuses.count(200) <= (100 + drained) * 1.02
 
 
 def test_tokens_per_minute_hold_over_both(two: list[Stand]) -> None:

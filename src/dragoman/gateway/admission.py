@@ -187,24 +187,41 @@ class Entrance:
     async def enter_shared(
         self, limits: KeyLimits | None, now: float, estimate: int
     ) -> Admission | Refusal:
-        """Do the same at the server that counts for several machines; while it is away, count here."""
+        """Do the same at the server that counts for several machines; while it is away, count here.
+
+        When it is back, both count until it knows what every machine has admitted.
+        """
         shared = self.shared_meter
         if shared is None or limits is None:
             return self.enter(limits, now, estimate)
+        counted = shared.settling  # here
+        if counted and (refusal := self._enter_alone(shared, limits, now, estimate)):
+            return refusal
         try:
             ticket = await shared.enter(limits, estimate)
         except StateAwayError:
-            if shared.levels is not None:
-                self.meter.learn(shared.levels)
-            refusal = self.meter.enter(limits, now, estimate)
-            if refusal is not None:
-                return refusal
-            ticket = shared.owe(estimate)
+            refusal = None if counted else self._enter_alone(shared, limits, now, estimate)
+            ticket = refusal or shared.owe(estimate)
+        except asyncio.CancelledError:  # the client left
+            if counted:
+                self.meter.leave(-estimate)
+            raise
         else:
-            if isinstance(ticket, Refusal):
-                return ticket
-            self.meter.enter(None, now, estimate)
+            if isinstance(ticket, Refusal) and counted:
+                self.meter.leave(-estimate)
+            elif not isinstance(ticket, Refusal) and not counted:
+                self.meter.enter(None, now, estimate)
+        if isinstance(ticket, Refusal):
+            return ticket
         return Admission(self, estimate, partial(shared.leave, ticket))
+
+    def _enter_alone(
+        self, shared: SharedMeter, limits: KeyLimits, now: float, estimate: int
+    ) -> Refusal | None:
+        """Begin a request within this machine's share of what was left by the last report."""
+        if shared.levels is not None:
+            self.meter.learn(shared.levels)
+        return self.meter.enter(limits, now, estimate)
 
     def adopt(self, old: "Entrance") -> None:
         """Go on with the queue of another entrance, and with its counts if only this process has them."""

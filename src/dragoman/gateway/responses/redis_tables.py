@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from dragoman.dialects.stored_responses import Exchanged, Item
 from dragoman.gateway.responses.database import Stored, StoreError
+from dragoman.gateway.state.redis_link import CALL_SECONDS
 
 T = TypeVar("T")
 _PREFIX: Final = "dragoman:"
-_SECONDS: Final = 0.25  # for one operation: a request waits for it
 _DAY: Final = 86_400
 _DEFAULT_DAYS: Final = 30.0  # where the settings have no limit
 
@@ -53,8 +53,8 @@ class RedisTables:
         self._redis: Redis = Redis.from_url(
             url,
             protocol=2,
-            socket_timeout=_SECONDS,
-            socket_connect_timeout=_SECONDS,
+            socket_timeout=CALL_SECONDS,
+            socket_connect_timeout=CALL_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
         self._max_bytes = max_bytes

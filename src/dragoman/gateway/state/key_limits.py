@@ -12,7 +12,8 @@ LimitName: TypeAlias = (
     Literal["concurrent", "requests_per_minute", "tokens_per_minute"] | BudgetName
 )
 
-_SKEW: Final = 1.0  # seconds by which a process may be behind another: its event loop reads the clock once a turn
+# Seconds by which a process may be behind another: its event loop reads the clock once a turn, and may be held up.
+_SKEW: Final = 60.0
 _ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
 
 
@@ -53,6 +54,11 @@ class SharedMeter(Protocol):
     @property
     def levels(self) -> Levels | None:
         """The latest that the server reported."""
+        ...
+
+    @property
+    def settling(self) -> bool:
+        """The server is back, and does not know yet what all machines admitted without it."""
         ...
 
     async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:

@@ -2,8 +2,11 @@
 
 The buckets of a key are a hash, its requests under way a sorted set of tickets by the time at which they expire.  A
 gateway prolongs the tickets of its open requests, so those of a gateway that crashed stop counting.  All times are
-Redis's.  What is admitted while Redis is away is charged when it is back.  Machines report that they run, so that each
-knows its share of a limit when Redis goes away.
+Redis's.  One script decides each request, so a limit is exact however the requests are distributed.
+
+What is admitted while Redis is away is charged when it is back.  A server that lost its memory begins with what the
+gateways know of the buckets.  Machines report that they run, so that each knows its share of a limit when Redis goes
+away.
 
 What a key has spent is one number for each day and month, whose name has the date by the gateway's clock.  Costs that
 Redis did not confirm are sent again.
@@ -32,19 +35,26 @@ _LIMITS: Final[tuple[LimitName, ...]] = (
 )
 _NAMES: Final = {name.encode(): name for name in _LIMITS}
 
-# KEYS: buckets, tickets, sum of the day, of the month, machines.  ARGV: requests and tokens per minute, concurrent,
-# estimate, ticket, lease, owed requests, owed tokens, budgets of day and month.  Without a ticket, only what is owed is
-# charged.  Returns the limit that is exceeded, if any, the seconds to wait, the sums of keys with budgets, what is in
-# the buckets, and the number of machines.
-ENTER: Final = script("""
+# The beginning of a script that counts: see `redis_link.py`.
+_IN_TIME: Final = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
+if now > tonumber(ARGV[#ARGV]) then return redis.error_reply('it did not respond in time') end
+"""
+# KEYS: buckets, tickets, sum of the day, of the month, machines.  ARGV: requests and tokens per minute, concurrent,
+# estimate, ticket, lease, owed requests, owed tokens, budgets of day and month, what is in the buckets if Redis does
+# not know.  Without a ticket, only what is owed is charged.  Returns the limit that is exceeded, if any, the seconds to
+# wait, the sums of keys with budgets, what is in the buckets, and the number of machines.
+ENTER: Final = script(
+    _IN_TIME
+    + """
 local rpm, tpm, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost, lease = tonumber(ARGV[4]), tonumber(ARGV[6])
 local kept = redis.call('HMGET', KEYS[1], 'requests', 'tokens', 'at')
 local passed = math.max(0, now - (tonumber(kept[3]) or now))
-local requests = math.max(0, (tonumber(kept[1]) or 0) - passed * rpm / 60) + ARGV[7]
-local tokens = math.max(0, math.max(0, (tonumber(kept[2]) or 0) - passed * tpm / 60) + ARGV[8])
+if not kept[3] then kept = {ARGV[11], ARGV[12]} end
+local requests = math.max(0, kept[1] - passed * rpm / 60) + ARGV[7]
+local tokens = math.max(0, math.max(0, kept[2] - passed * tpm / 60) + ARGV[8])
 local limit, wait = '', 0
 local asks = ARGV[5] ~= ''
 local day = ARGV[9] ~= '0' and redis.call('GET', KEYS[3]) or '0'
@@ -78,7 +88,8 @@ redis.call('HSET', KEYS[1], 'requests', string.format('%.6f', requests),
 redis.call('EXPIRE', KEYS[1], math.ceil(math.min(drained, 86400)) + 60)
 return {limit, string.format('%.6f', wait), day, month, string.format('%.6f', requests),
   string.format('%.6f', tokens), redis.call('ZCARD', KEYS[5])}
-""")
+"""
+)
 # KEYS: buckets, tickets.  ARGV: ticket, tokens to add.
 LEAVE: Final = script("""
 redis.call('ZREM', KEYS[2], ARGV[1])
@@ -89,18 +100,21 @@ end
 return 1
 """)
 # KEYS: sums.  ARGV: seconds until they expire, what is added to each.  Returns the sums.
-CHARGE: Final = script("""
+CHARGE: Final = script(
+    _IN_TIME
+    + """
 local sums = {}
 for index, key in ipairs(KEYS) do
   sums[index] = redis.call('INCRBY', key, ARGV[index + 1])
   redis.call('EXPIRE', key, ARGV[1])
 end
 return sums
-""")
+"""
+)
 # KEYS: tickets.  ARGV: lease, tickets.
 PROLONG: Final = script("""
 local time = redis.call('TIME')
-for index = 2, #ARGV do redis.call('ZADD', KEYS[1], time[1] + ARGV[1], ARGV[index]) end
+for index = 2, #ARGV - 1 do redis.call('ZADD', KEYS[1], time[1] + ARGV[1], ARGV[index]) end
 redis.call('EXPIRE', KEYS[1], ARGV[1] * 2)
 return 1
 """)
@@ -152,6 +166,11 @@ class RedisMeter:
         self._unsent: dict[str, int] = {}  # what Redis has to add to each sum
         self._sending: asyncio.Task[None] | None = None
 
+    @property
+    def settling(self) -> bool:
+        """Redis is back, and does not know yet what all gateways admitted without it."""
+        return self._link.settling
+
     async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:
         """Begin a request of about `estimate` tokens; return a ticket for `leave`.
 
@@ -196,7 +215,7 @@ class RedisMeter:
         day, month = self._names(time.time())
         keys = (self._buckets, self._running, day, month, self._machines)
         arguments: tuple[Argument, ...] = (
-            *self._limits, concurrent, estimate, ticket, LEASE_SECONDS, *owed, *map(nanodollars, budgets),
+            *self._limits, concurrent, estimate, ticket, LEASE_SECONDS, *owed, *map(nanodollars, budgets), *self._known(),
         )  # fmt: skip
         try:
             limit, seconds, *sums, requests, tokens, machines = await self._link.call(
@@ -206,7 +225,7 @@ class RedisMeter:
             self._owed_requests += owed[0]
             self._owed_tokens += owed[1]
             raise
-        self.levels = Levels(_now(), float(requests), float(tokens), machines)
+        self._learn(requests, tokens, machines)
         if any(budgets):
             self._note((day, month), sums)
         return limit, seconds
@@ -289,8 +308,23 @@ class RedisMeter:
             StateAwayError: Redis does not respond.
         """
         keys = (self._buckets, self._machines)
-        requests, tokens, machines = await self._link.call(LEVELS, keys, *self._limits)
-        self.levels = Levels(_now(), float(requests), float(tokens), machines)
+        self._learn(*await self._link.call(LEVELS, keys, *self._limits))
+
+    def _learn(self, requests: bytes, tokens: bytes, machines: int) -> None:
+        """Keep what Redis reports, unless it cannot know yet what the other gateways admitted."""
+        if not self.settling:
+            self.levels = Levels(_now(), float(requests), float(tokens), machines)
+
+    def _known(self) -> tuple[float, float]:
+        """Return how full the buckets are according to the last report."""
+        if self.levels is None:
+            return 0.0, 0.0
+        minutes = (_now() - self.levels.at) / _MINUTE
+        requests, tokens = self._limits
+        return (
+            max(0.0, self.levels.requests - minutes * requests),
+            max(0.0, self.levels.tokens - minutes * tokens),
+        )
 
     def _ticket(self) -> str:
         ticket = f"{self._gateway}:{next(self._numbers)}"

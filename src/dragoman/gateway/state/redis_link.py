@@ -1,8 +1,11 @@
 """One connection to Redis that all tasks of a process share.
 
 Commands that are waiting go out together in one pipeline, so a thousand requests need one connection and few round
-trips.  A command that gets no response within tens of milliseconds fails, and with it the connection: until the next
-one is open, every call fails at once.  Scripts are loaded when a connection opens.
+trips.  A command that gets no response within a second fails, and with it the connection: until the next one is open,
+every call fails at once.  Scripts are loaded when a connection opens.
+
+The last argument of every script is the time, by Redis's clock, at which its caller stops waiting.  A server that did
+not respond for a while runs what it was sent before; a script that counts must then do nothing.
 """
 
 import asyncio
@@ -17,10 +20,13 @@ from dragoman.errors import ConfigError, DragomanError
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-CALL_SECONDS: Final = 0.08  # a request never waits longer than two of these
+# A request never waits longer than two of these.  A shorter time would take a busy machine for a server that is away,
+# and limits are exact only as long as the server counts.
+CALL_SECONDS: Final = 1.0
+_SETTLE_SECONDS: Final = 2.0  # after an outage: until then every gateway has connected again
 _CONNECT_SECONDS: Final = 2.0  # no request waits for it
 _FIRST_DELAY: Final = 0.05  # before the second attempt to connect, doubled with each
-_LONGEST_DELAY: Final = 2.0
+_LONGEST_DELAY: Final = 0.5
 _MORE_TURNS: Final = 20  # of the event loop, for a response that has arrived
 _BATCH: Final = 256
 _MAX_WAITING: Final = 10_000  # beyond it calls fail at once
@@ -68,7 +74,15 @@ class RedisLink:
         self._wake = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()  # the first attempt has ended
+        self._offset = 0.0  # from the event loop's clock to Redis's
+        self._settled_at = 0.0
+        self._failed = False  # there was an outage
         self.available: bool = False
+
+    @property
+    def settling(self) -> bool:
+        """Redis is back, and other gateways may not have sent yet what they counted without it."""
+        return asyncio.get_running_loop().time() < self._settled_at
 
     async def start(self) -> None:
         """Connect; if that fails, go on trying in the background.
@@ -145,6 +159,11 @@ class RedisLink:
         async with asyncio.timeout(_CONNECT_SECONDS):
             for one in self._scripts:
                 await client.script_load(one.text)
+            asked_at = asyncio.get_running_loop().time()
+            seconds, micros = await client.time()
+        self._offset = seconds + micros / 1_000_000 - asked_at
+        if self._failed:
+            self._settled_at = asyncio.get_running_loop().time() + _SETTLE_SECONDS
         self.available = True
         self._opened.set()
         self._on_change("")
@@ -155,8 +174,9 @@ class RedisLink:
         if not self._waiting:
             self._wake.clear()
         pipeline = client.pipeline(transaction=False)
+        due = asyncio.get_running_loop().time() + self._offset + CALL_SECONDS
         for one in batch:
-            pipeline.execute_command(*one.command)
+            pipeline.execute_command(*one.command, f"{due:.6f}")
         try:
             results = await _in_time(pipeline.execute(raise_on_error=False))
         except BaseException:
@@ -177,7 +197,7 @@ class RedisLink:
 
     def _fail(self, error: Exception) -> None:
         why = str(error) or "it did not respond in time"
-        self.available = False
+        self._failed = True
         self._drop(StateAwayError("the server that holds shared state does not respond"))
         self._opened.set()
         self._on_change(why)
