@@ -30,6 +30,7 @@ from dragoman.turn.events import Fault
 TICK_SECONDS: Final = 0.2  # between two looks at all open streams
 _EARLY_SECONDS: Final = 1.0  # a rest that ends so much before its time was ended by a gateway
 _NOTE_SECONDS: Final = 1.0  # an answer does not wait longer for the store
+_REPORTED: Final = "another process reports it"  # why an upstream rests, or is well again
 
 
 class TimedStream(Protocol):
@@ -142,14 +143,13 @@ class Runtime:
                     level="warning",
                     upstream=name,
                     seconds=round(until - now, 1),
-                    reason="another gateway reports it",
+                    reason=_REPORTED,
                 )
         for name, until in known.items():
             # A rest that is over by time ends as always: with one probe.
             ended = name not in rests and until - now > _EARLY_SECONDS
             if ended and name in self._health and self._health[name].succeeded():
-                reason = "another gateway reports it"
-                self.logger.notice("upstream well", upstream=name, reason=reason)
+                self.logger.notice("upstream well", upstream=name, reason=_REPORTED)
 
     def states(self, upstreams: Iterable[str]) -> dict[str, dict[str, str | float]]:
         """Return the state of each upstream in this process, and for how many seconds one gets no requests."""

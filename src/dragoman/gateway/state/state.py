@@ -25,6 +25,7 @@ from dragoman.gateway.state.redis_limits import (
 from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
 from dragoman.gateway.state.redis_rests import READ, READ_SECONDS, REST, WELL, RedisRests
 from dragoman.gateway.state.worker_limits import WorkerLimits
+from dragoman.gateway.state.worker_rests import WorkerRests
 
 Status: TypeAlias = Literal["", "connected", "away"]
 
@@ -36,11 +37,13 @@ _SCRIPTS: Final = (CHARGE, ENTER, LEAVE, LEVELS, PROLONG, READ, REPORT, REST, WE
 
 
 class State:
-    """What the workers of one gateway share: the limits of keys and notes, in a folder; without one, nothing."""
+    """What the workers of one gateway share: limits of keys, notes and cool-downs, in a folder; without one, nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._workers = None if folder is None else WorkerLimits(folder)
         self._worker_notes = None if folder is None else WorkerNotes(folder)
+        self._worker_rests = None if folder is None else WorkerRests(folder)
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def status(self) -> Status:
@@ -61,19 +64,43 @@ class State:
         return self._worker_notes
 
     def rest(self, upstream: str, seconds: float) -> None:
-        """Let other gateways know that an upstream rests."""
+        """Let other processes know that an upstream rests."""
+        if self._worker_rests is not None:
+            self._worker_rests.rest(upstream, seconds)
 
     def well(self, upstream: str) -> None:
-        """Let other gateways know that an upstream answers again."""
+        """Let other processes know that an upstream answers again."""
+        if self._worker_rests is not None:
+            self._worker_rests.well(upstream)
 
     def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
-        """Call a function, again and again, with the seconds that upstreams rest according to any gateway."""
+        """Call a function, again and again, with the seconds that upstreams rest according to any process."""
+        if self._worker_rests is not None:
+            self._tasks.append(asyncio.create_task(self._read_rests(on_rests)))
+
+    async def _read_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
+        while True:
+            with suppress(StateAwayError):
+                on_rests(await self._rests_now())
+            await asyncio.sleep(READ_SECONDS)
+
+    async def _rests_now(self) -> Mapping[str, float]:
+        return {} if self._worker_rests is None else self._worker_rests.read()
 
     async def close(self) -> None:
+        await self._stop_tasks()
+        if self._worker_rests is not None:
+            self._worker_rests.close()
         if self._workers is not None:
             self._workers.close()
         if self._worker_notes is not None:
             await asyncio.to_thread(self._worker_notes.close)
+
+    async def _stop_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 class RedisState(State):
@@ -92,7 +119,6 @@ class RedisState(State):
         self._meters: dict[bytes, RedisMeter] = {}
         self._status: Status = ""
         self._back = asyncio.Event()  # Redis responds again
-        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def status(self) -> Status:
@@ -119,10 +145,7 @@ class RedisState(State):
         return meter
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._stop_tasks()
         for meter in self._meters.values():
             await meter.settle()
         await asyncio.gather(self._link.close(), self._notes_link.close())
@@ -137,11 +160,8 @@ class RedisState(State):
     def watch_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
         self._tasks.append(asyncio.create_task(self._read_rests(on_rests)))
 
-    async def _read_rests(self, on_rests: Callable[[Mapping[str, float]], None]) -> None:
-        while True:
-            with suppress(StateAwayError):
-                on_rests(await self._rests.read())
-            await asyncio.sleep(READ_SECONDS)
+    async def _rests_now(self) -> Mapping[str, float]:
+        return await self._rests.read()
 
     async def _read_levels(self) -> None:
         """Keep up with what other gateways admit, to know it when Redis goes away."""
@@ -155,13 +175,14 @@ class RedisState(State):
         """Prolong what this gateway holds; charge what it owes as soon as Redis is back."""
         while True:
             self._back.clear()
-            self._prolong()
             with suppress(StateAwayError):
                 for meter in tuple(self._meters.values()):
                     await meter.charge_owed()
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LEASE_SECONDS / 3):
                     await self._back.wait()
+            except TimeoutError:
+                self._prolong()
 
     def _prolong(self) -> None:
         """Report that this machine runs, and which requests it has under way."""
@@ -171,6 +192,7 @@ class RedisState(State):
 
     def _on_change(self, why: str) -> None:
         if not why:
+            self._prolong()  # before any request asks: Redis may have lost its memory
             self._back.set()
         if self.status == self._status:
             return
