@@ -8,9 +8,10 @@ import httpx2
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Key, Price, Secret, Server, Settings
+from dragoman.gateway.config.settings import Key, Price, Secret, Server, Settings, Upstream
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.odd_upstream import OddUpstream
 from tests.support.redis import RedisServer, redis_server
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
@@ -68,6 +69,8 @@ def test_key_that_spent_its_budget_is_refused_as_one_without_credit(
     assert ("billing_error" in refused.text) == (dialect == "anthropic")
     assert ("billing", "budget_spent") == (line["error"], line["error_code"])
     assert asked == len(gateway.simulator.exchanges)
+    assert "x-upstream-model" not in refused.headers
+    assert "x-dragoman-upstream" not in refused.headers
 
 
 def _refused(got: httpx2.Response) -> httpx2.Response | None:
@@ -103,6 +106,38 @@ def test_metrics_show_budgets_and_what_was_spent(gateway: Stand) -> None:
     assert 'key="reader",period' not in page
 
 
+@pytest.mark.parametrize("reported", [True, False])
+def test_conversation_that_an_upstream_compacts_is_paid_for(
+    odd: OddUpstream, *, reported: bool
+) -> None:
+    usage = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
+    odd.answer_with(200, {"object": "response.compaction", "output": [], **({"usage": usage} if reported else {})})  # fmt: skip
+    key = Key(key=Secret("env:K", "sk-key"), name="key", budget_day=0.01, metrics=True)
+
+    def make(_simulator: str) -> Settings:
+        upstream = Upstream(base_url=f"{odd.url}/v1", dialect="responses", retries=0)
+        server = Server(port=0, keys=(key,))
+        return Settings(server=server, upstreams={"odd": upstream}, prices=(Price(model="*", input=100, output=1000),))  # fmt: skip
+
+    before = len(odd.asked)
+    asked = {"model": "odd/m", "input": "A long conversation. " * 20}
+    how = {"path": "/v1/responses/compact", "headers": {"x-api-key": "sk-key"}}
+    with stand(make) as found:
+        paid = post(found, "responses", asked, **how)
+        line = logged(found, paid.headers["request-id"])
+        refused = post(found, "responses", asked, **how)
+        page = get(found, "/metrics", headers={"x-api-key": "sk-key"}).text
+
+    assert (200, 400) == (paid.status_code, refused.status_code)
+    assert "spent its budget" in refused.text
+    assert 1 == len(odd.asked) - before
+    assert float(paid.headers["x-dragoman-cost"]) == line["cost"]
+    assert ("odd", not reported) == (line["upstream"], line.get("tokens_estimated", False))
+    assert f'_spent_dollars{{key="key",period="day"}} {line["cost"]}' in page
+    if reported:
+        assert (20, 10, 0.012) == (line["tokens_in"], line["tokens_out"], line["cost"])
+
+
 # --- several gateways ---------------------------------------------------------------------------------
 
 
@@ -117,6 +152,7 @@ def test_gateways_on_one_redis_share_a_budget_that_survives_their_restart(
 ) -> None:
     with gateways(2, redis.url) as two:
         cost = _cost(ask(two[0], "daily-chat"))
+        until(lambda: cost in _sums(redis))  # a request that begins before that is admitted
         until(lambda: 402 == ask(two[1], "daily-chat").status_code)
         costs = [_cost(ask(two[1], "rich")), _cost(ask(two[1], "rich"))]
         until(lambda: round(sum(costs), 9) in _sums(redis))

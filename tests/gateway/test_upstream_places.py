@@ -387,3 +387,45 @@ def test_conversation_stays_with_its_target_and_returns_to_it(odd: OddUpstream) 
 
     assert [home, home, home, away, home] == found.asked
     assert home != away
+
+
+def test_conversation_moves_while_its_target_rests_and_comes_back(odd: OddUpstream) -> None:
+    route = Route(match=Match(model="s"), to=("a/a", "b/b", "c/c"), choose="sticky")
+    upstreams = {name: {"failures": 1, "cooldown": 1.5} for name in "abc"}
+    with scene(odd, route, **upstreams) as found:
+        odd.answer = complete
+        found.ask("s").result(60)
+        (home,) = found.asked
+        odd.answer = lambda asked: (
+            Reply(500, b"{}") if json.loads(asked.body)["model"] == home else complete(asked)
+        )
+        moved = [found.ask("s").result(60) for _ in range(3)]
+        line = logged(found.gateway, moved[-1].headers["request-id"])
+        odd.answer = complete
+        until(lambda: "resting" != found.ready()[home]["state"])
+        back = [found.ask("s").result(60) for _ in range(2)]
+    away = moved[0].headers["x-dragoman-upstream"]
+
+    assert away != home
+    assert [home, home, away, away, away, home, home] == found.asked
+    assert [200] * 5 == [one.status_code for one in (*moved, *back)]
+    assert [home] == line["resting"]
+    assert [home, home] == [one.headers["x-dragoman-upstream"] for one in back]
+
+
+# --- a conversation that an upstream compacts ---------------------------------------------------------
+
+
+def test_conversation_is_compacted_only_at_a_free_place(odd: OddUpstream) -> None:
+    limits = {"dialect": "responses", "max_concurrent": 1, "max_queue": 1}
+    with scene(odd, local=limits) as found:
+        first = found.hold(dialect="responses", path="/v1/responses/compact")
+        second = found.wait(dialect="responses", path="/v1/responses/compact")
+        refused = found.ask(dialect="responses", path="/v1/responses/compact").result(60)
+        found.gate.open(1000)
+        served = [one.result(60).status_code for one in (first, second)]
+
+    assert (503, "1") == (refused.status_code, refused.headers["retry-after"])
+    assert "x-dragoman-upstream" not in refused.headers
+    assert [200, 200] == served
+    assert ["local", "local"] == found.asked

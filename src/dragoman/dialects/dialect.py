@@ -18,7 +18,7 @@ from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer
-from dragoman.turn.events import Event, Fault, FinishReason
+from dragoman.turn.events import Event, Fault, FinishReason, Usage
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
@@ -167,6 +167,8 @@ class Dialect:
     finish_word: Callable[[FinishReason], str] = str
     # Its servers store responses: requests may continue one by its id, and each has its own paths.
     stores_responses: bool = False
+    # The token counts in a complete body that is not an answer, such as a conversation that an upstream compacted.
+    read_usage: Callable[[bytes], Usage | None] = lambda _body: None
     reasoning_signs: ReasoningSigns | None = None
 
     def auth_header(self, key: str, style: Literal["auto"] | AuthStyle = "auto") -> dict[str, str]:

@@ -50,17 +50,7 @@ async def answer(context: RequestContext) -> web.StreamResponse:
         return ended
     finally:
         deadlines.remove(stream)
-        _count_usage(context, accepted.request.model)
-
-
-def _count_usage(context: RequestContext, model: str) -> None:
-    """Charge the key for the tokens of a request, and correct the estimates of its model."""
-    usage = context.outcome.usage
-    if usage is None or usage.estimated:
-        return
-    prompt_tokens = usage.prompt_tokens
-    context.leave(prompt_tokens + usage.output_tokens)
-    context.runtime.calibration.learn(model, context.outcome.guess, prompt_tokens)
+        context.count_usage()
 
 
 async def count_tokens(context: RequestContext) -> web.Response:
@@ -88,7 +78,7 @@ async def count_tokens(context: RequestContext) -> web.Response:
         )
         counted = await counter.count(client, way)
     context.leave(0)  # it counts as a request, and generates no tokens
-    headers = context.response_headers()
+    headers = context.response_headers(None if counted is None else hop)
     if counted is None:
         headers |= ESTIMATED
     body = counting.encode(counted or context.outcome.estimate)

@@ -49,7 +49,8 @@ class Outcome(Struct, eq=False):
     guard_losses: tuple[Loss, ...] = ()
     # While upstreams are asked.
     request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
-    hop: Hop | None = None  # the upstream that was asked last
+    hop: Hop | None = None  # the upstream that was chosen last
+    asked: bool = False  # it was sent a request
     retries: int = 0
     resting: tuple[str, ...] = ()  # upstreams that were not asked first because they rest
     full: tuple[str, ...] = ()  # upstreams that had no free place
@@ -176,11 +177,32 @@ class RequestContext(Struct, frozen=True, eq=False):
         if self.outcome.admission is not None:
             self.outcome.admission.leave(tokens_used)
 
-    def response_headers(self) -> dict[str, str]:
-        """Return the gateway's own headers of the response, from what is known so far."""
+    def count_usage(self) -> None:
+        """Charge the key for the tokens of a request, and correct the estimates of its model."""
+        outcome, usage = self.outcome, self.outcome.usage
+        if usage is None or usage.estimated:
+            return
+        prompt_tokens = usage.prompt_tokens
+        self.leave(prompt_tokens + usage.output_tokens)
+        self.runtime.calibration.learn(outcome.model, outcome.guess, prompt_tokens)
+
+    def note_cost(self, hop: Hop, usage: Usage | None, in_head: float | None = None) -> None:
+        """Keep what a response cost: as the upstream reports it, some only `in_head`; else by the price table."""
+        outcome = self.outcome
+        reported = None if usage is None else usage.cost
+        outcome.cost = in_head if reported is None else reported
+        if outcome.cost is None and usage is not None:
+            outcome.cost = self.plan.prices.cost(hop.upstream_name, hop.model, usage)
+            outcome.cost_computed = outcome.cost is not None
+
+    def response_headers(self, asked: Hop | None = None) -> dict[str, str]:
+        """Return the gateway's own headers of the response, from what is known so far.
+
+        `asked` is an upstream that helped without being asked for the answer.
+        """
         outcome = self.outcome
         choice = outcome.choice
-        hop = outcome.hop or (choice.hops[0] if choice is not None else None)
+        hop = outcome.hop if outcome.asked else asked
         return answer_headers(
             self.id,
             route="" if choice is None else choice.route_name,

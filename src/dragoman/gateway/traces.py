@@ -259,7 +259,13 @@ def open_traces(settings: TraceSettings, logger: Logger) -> Traces | None:
     service = os.environ.get("OTEL_SERVICE_NAME") or "dragoman"
     provider = TracerProvider(
         sampler=ParentBased(TraceIdRatioBased(settings.sample)),
-        resource=Resource.create({"service.name": service, "service.version": __version__}),
+        resource=Resource.create(
+            {
+                "service.name": service,
+                "service.version": __version__,
+                "process.pid": os.getpid(),  # which worker it is
+            }
+        ),
         shutdown_on_exit=False,
         span_limits=SpanLimits(max_span_attribute_length=_MOST_CHARS),
     )

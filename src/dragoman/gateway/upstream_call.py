@@ -48,7 +48,7 @@ from dragoman.translate import (
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish, Usage
+from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -377,6 +377,7 @@ class UpstreamCall:
     async def _open(self) -> Reply:
         plan, hop = self._context.plan, self._hop
         self._attempts += 1
+        self._outcome.asked = True
         self._debug("upstream asked", attempt=self._attempts)
         headers = upstream_headers(
             hop,
@@ -466,7 +467,7 @@ class UpstreamCall:
         outcome.answer_losses = translated.losses
         outcome.findings = translated.findings
         usage = outcome.usage = answer.usage
-        self._note_cost(usage, reported_cost(reply.headers))
+        context.note_cost(hop, usage, reported_cost(reply.headers))
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         self._log_answer()
@@ -482,20 +483,11 @@ class UpstreamCall:
             headers[COST] = decimal(outcome.cost)
         return JsonResponse(translated.body, headers=headers)
 
-    def _note_cost(self, usage: Usage | None, in_head: float | None = None) -> None:
-        """Keep what a response cost: as the upstream reports it, some only `in_head`; else by the price table."""
-        outcome, hop = self._outcome, self._hop
-        reported = None if usage is None else usage.cost
-        outcome.cost = in_head if reported is None else reported
-        if outcome.cost is None and usage is not None:
-            outcome.cost = self._context.plan.prices.cost(hop.upstream_name, hop.model, usage)
-            outcome.cost_computed = outcome.cost is not None
-
     def _note_unfinished(self) -> None:
         """Keep what a response cost whose client left: the upstream bills what it has generated."""
         translator = self._stream.translator
         if translator is not None and translator.begun and self._outcome.cost is None:
-            self._note_cost(translator.spent)
+            self._context.note_cost(self._hop, translator.spent)
 
     @property
     def _may_repeat_empty(self) -> bool:
@@ -620,7 +612,7 @@ class UpstreamCall:
         self._note_answer(translator)
         outcome.usage = translator.usage
         outcome.ended = translator.outcome
-        self._note_cost(translator.spent)
+        self._context.note_cost(self._hop, translator.spent)
         self._log_answer()
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 from dragoman.dialects.openai_errors import decode_fault
-from dragoman.dialects.responses.answer_reader import ResponsesReader
+from dragoman.dialects.responses.answer_reader import ResponsesReader, read_usage
 from dragoman.dialects.responses.answer_writer import (
     FINISH_WORDS,
     KEEP_ALIVE,
@@ -63,6 +63,7 @@ DIALECT: Final = Dialect(
     vendor="openai",
     finish_word=lambda reason: FINISH_WORDS.get(reason, b"completed").decode(),
     stores_responses=True,
+    read_usage=read_usage,
     reasoning_signs=ReasoningSigns(
         named=re.compile(r"(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"),
         sent=re.compile(rb'"type"\s*:\s*"reasoning"'),

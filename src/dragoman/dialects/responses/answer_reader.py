@@ -47,7 +47,7 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason
+from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
 
 FINISH_REASONS: Final = {
@@ -58,6 +58,15 @@ FINISH_REASONS: Final = {
 
 # The values of `error` that peers send when they give no error.
 _NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
+
+
+def read_usage(body: bytes) -> Usage | None:
+    """Return the token counts that a complete object reports; None: it reports none."""
+    try:
+        found = decode(RESPONSE, body).usage
+    except MalformedError:
+        return None
+    return None if found is None else usage_of(found)
 
 
 class ResponsesReader:

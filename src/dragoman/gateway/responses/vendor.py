@@ -21,16 +21,17 @@ from dragoman.gateway.accept import admit, may_name, read_client_request
 from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
-from dragoman.gateway.headers import answer_headers
+from dragoman.gateway.headers import COST, answer_headers, decimal, reported_cost
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.upstream_places import take_place
 from dragoman.redaction import hide_in_json
 from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import Fault, FaultKind, Usage
 from dragoman.wire.sse import SSEReader
 
 _OWN: Final = Route(to=())
@@ -53,7 +54,10 @@ async def ask_keepers(context: RequestContext) -> web.StreamResponse | None:
 
 
 async def compact(context: RequestContext) -> web.StreamResponse:
-    """Have a conversation shortened by an upstream that can."""
+    """Have a conversation shortened by an upstream that can.
+
+    It is a request like any other: it needs a place at the upstream, and its key pays for it.
+    """
     client, _ = await read_client_request(context)
     choice = await admit(context, client)
     if isinstance(choice, Fault):
@@ -68,9 +72,17 @@ async def compact(context: RequestContext) -> web.StreamResponse:
             ),
         )
         body = extra_fields(hop, choice.route, written.body)
-        answer = await _passed_on(
-            context, hop, choice.route, f"{dialect(context.dialect).path}/compact", body
-        )
+        taken = await take_place(context, (hop,), choice.route.priority)
+        if isinstance(taken, Fault):
+            return refused(context, taken)
+        _, place = taken
+        context.outcome.hop, context.outcome.asked = hop, True
+        try:
+            path = f"{dialect(context.dialect).path}/compact"
+            answer = await _passed_on(context, hop, choice.route, path, body)
+        finally:
+            if place is not None:
+                place.leave()
         if answer is not None:
             return answer
     message = f"`{hop.upstream_name}` cannot compact conversations; let the client do it"
@@ -96,7 +108,10 @@ def _keepers(context: RequestContext, *, known: bool) -> Iterator[tuple[Hop, Rou
 async def _passed_on(
     context: RequestContext, hop: Hop, route: Route, path: str, body: bytes | None
 ) -> web.StreamResponse | None:
-    """Return what an upstream answers; None if it has not heard of what is asked for."""
+    """Return what an upstream answers; None if it has not heard of what is asked for.
+
+    A request with a body generates something, which is counted.
+    """
     clock = _Clock(hop.timeouts)
     try:
         async with clock.first():
@@ -113,10 +128,10 @@ async def _passed_on(
             if reply.status in (404, 405):
                 return None
             if 200 <= reply.status < 300:
-                return await _relayed(context, hop, reply, clock)
+                return await _relayed(context, hop, reply, clock, counts=body is not None)
             async with clock.next():
-                body = await reply.read_error()
-            fault = dialect(context.dialect).decode_fault(reply.status, body)
+                refusal = await reply.read_error()
+            fault = dialect(context.dialect).decode_fault(reply.status, refusal)
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason)
@@ -157,10 +172,11 @@ class _Clock:
 
 
 async def _relayed(
-    context: RequestContext, hop: Hop, reply: Reply, clock: _Clock
+    context: RequestContext, hop: Hop, reply: Reply, clock: _Clock, *, counts: bool
 ) -> web.StreamResponse:
     headers = answer_headers(
         context.id,
+        upstream=hop.upstream_name,
         upstream_model=hop.model,
         upstream_id=context.plan.hide(reply.request_id),
         extra=context.cors,
@@ -171,6 +187,8 @@ async def _relayed(
             body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
             return refused(context, fault_of(TooLargeError("max_response_bytes", limit)))
+        if counts:
+            headers |= await _count(context, hop, reply, body)
         return JsonResponse(await _body_for_client(context, body), headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
@@ -180,6 +198,17 @@ async def _relayed(
     except ConnectionError as error:
         raise ClientLeftError from error
     return response
+
+
+async def _count(context: RequestContext, hop: Hop, reply: Reply, body: bytes) -> dict[str, str]:
+    """Charge the client's key for what an upstream has generated; return the header with its cost."""
+    outcome = context.outcome
+    read_usage = dialect(context.dialect).read_usage
+    usage = await context.runtime.heavy.run(len(body), lambda: read_usage(body))
+    outcome.usage = usage or Usage(input_tokens=outcome.estimate, estimated=True)
+    context.note_cost(hop, outcome.usage, reported_cost(reply.headers))
+    context.count_usage()
+    return {} if outcome.cost is None else {COST: decimal(outcome.cost)}
 
 
 async def _body_for_client(context: RequestContext, body: bytes) -> bytes:
