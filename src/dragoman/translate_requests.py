@@ -471,7 +471,9 @@ def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
     dialects = [dialect(name) for name in dialect_names()]
     shown = [one for one in dialects if not one.tool_fields.isdisjoint(keys)]
     reasons: list[str] = []
-    for one in shown or [*reversed(dialects)]:  # a plain definition has the shape of Responses
+    # A plain definition has the shape of Responses; those of Gemini show themselves by their fields.
+    plain = [one for one in reversed(dialects) if one.model_paths is None]
+    for one in shown or plain:
         body = one.least_request % (b"[]", b"[%b]" % raw)
         try:
             return one.decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools

@@ -28,7 +28,10 @@ def test_router_providers_become_upstreams_of_the_dialect_of_their_address():
         found["openrouter"]["base_url"],
         found["openrouter"]["dialect"],
     )
-    assert "https://generativelanguage.googleapis.com/v1beta/openai" == found["gemini"]["base_url"]
+    assert ("https://generativelanguage.googleapis.com/v1beta", "gemini") == (
+        found["gemini"]["base_url"],
+        found["gemini"]["dialect"],
+    )
     assert ("env:GEMINI_API_KEY", None) == (found["gemini"]["key"], found["ollama"].get("key"))
     assert {"anthropic": "anthropic", "openai": "responses"} == {
         name: table["dialect"] for name, table in other.items()

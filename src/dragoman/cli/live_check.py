@@ -207,18 +207,20 @@ class _Upstream:
                 model=hop.model,
                 profile=hop.profile,
             )
+            spoken = find_dialect(hop.upstream.dialect)
+            path, body = spoken.wire_request(extra_fields(hop, _ROUTE, request.body))
             async with asyncio.timeout(self._seconds):
                 reply = await self._connector.open(
                     "POST",
-                    plan.url(hop.upstream_name),
+                    plan.url(hop.upstream_name, path),
                     headers=upstream_headers(hop, _ROUTE, {}, same_dialect=False),
-                    body=extra_fields(hop, _ROUTE, request.body),
+                    body=body,
                     connect_seconds=hop.timeouts.connect,
                     tls=plan.tls(hop.upstream_name),
                     proxy=plan.proxy(hop.upstream_name),
                 )
                 async with reply:
-                    body = await reply.read_all(_MAX_BYTES, lambda: None)
+                    answer = await reply.read_all(_MAX_BYTES, lambda: None)
                     status = reply.status
                     self._note_clock(reply.headers.get("date", ""))
         except TimeoutError:
@@ -235,9 +237,9 @@ class _Upstream:
                 status,
             )
         if not 200 <= status < 300:
-            return find_dialect(hop.upstream.dialect).decode_fault(status, body or b"")
+            return find_dialect(hop.upstream.dialect).decode_fault(status, answer or b"")
         return read_body(
-            body or b"", source=hop.upstream.dialect, native_format="none", profile=hop.profile
+            answer or b"", source=hop.upstream.dialect, native_format="none", profile=hop.profile
         ).fault
 
     def _note_clock(self, date: str) -> None:

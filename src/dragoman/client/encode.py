@@ -103,10 +103,8 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         passed = TooLargeError("max_request_bytes", most)
         why = f"the request is not sent: {passed}"
         raise ClientError("limit", why, code=passed.limit, kind=FaultKind.TOO_LARGE)
-    url, body = settings.url, encoded.body
-    if settings.dialect.split_request is not None:
-        path, body = settings.dialect.split_request(body)
-        url = URL(f"{settings.base_url}{path}")
+    path, body = settings.dialect.wire_request(encoded.body)
+    url = URL(f"{settings.base_url}{path}") if path != settings.dialect.path else settings.url
     return Prepared(
         request,
         url,

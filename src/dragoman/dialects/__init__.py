@@ -8,7 +8,7 @@ from dragoman.errors import ConfigError
 from dragoman.turn.request import DialectName
 
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")  # built in
-# Those that are translated and checked: the last ones are not served, spoken, simulated or probed yet.
+# Those that are translated, checked, served and spoken: the last ones are not simulated or probed yet.
 CORE_NAMES: Final[tuple[DialectName, ...]] = (*DIALECT_NAMES, "gemini")
 DEFAULT_DIALECT: Final[DialectName] = "chat"  # of failures that no path or header gives a dialect
 
@@ -23,14 +23,14 @@ def register(added: Dialect) -> None:
     Raises:
         ConfigError: there is one of that name.
     """
-    if added.name in (*dialect_names(), *CORE_NAMES):
+    if added.name in dialect_names():
         raise ConfigError(f"there is a dialect `{added.name}` already")
     _loaded[added.name] = added
 
 
 def dialect_names() -> tuple[DialectName, ...]:
     """Return the names of all dialects that shells offer: the built-in ones first."""
-    return (*DIALECT_NAMES, *(name for name in _loaded if name not in CORE_NAMES))
+    return (*CORE_NAMES, *(name for name in _loaded if name not in CORE_NAMES))
 
 
 def dialect(name: str) -> Dialect:

@@ -5,9 +5,9 @@ shells know none of them: a shell asks the registry in `dialects/__init__.py` an
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
 
@@ -57,6 +57,7 @@ class Writer(Protocol):
 
 
 AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "none"]
+KEY_HEADERS: Final = ("x-api-key", "x-goog-api-key")  # whose value is a key and nothing else
 
 
 def auth_header(style: AuthStyle, key: str) -> dict[str, str]:
@@ -73,9 +74,52 @@ def auth_header(style: AuthStyle, key: str) -> dict[str, str]:
 class TokenCounting:
     """The endpoint of a dialect that counts the tokens of a request."""
 
-    path: str  # after a server's base URL
     fields: frozenset[str]  # of a request: those on which the count depends
     encode: Callable[[int], bytes]  # a count as clients read it
+    path: str = ""  # after a server's base URL; empty where paths name the model
+    # The path and the body of a question about a request, where they are not `path` and the request's `fields`.
+    question: Callable[[bytes, Profile], tuple[str, bytes]] | None = None
+
+
+class PathRequest(NamedTuple):
+    """What the URL of a client's request asks for, in a dialect whose URLs name the model."""
+
+    asks: Literal["answer", "count_tokens", "models", "nothing"]  # nothing: it is not served
+    model: str = ""  # empty: all models
+    stream: bool = False
+    framing: Literal["sse", "list"] = "sse"  # of the stream; see `Rendering`
+
+
+@dataclass(frozen=True)
+class ModelPaths:
+    """The URLs of a dialect that name the model and the kind of answer.
+
+    Wherever a request is kept, translated or recorded, it is one JSON object that has both as fields.
+    """
+
+    shown: str  # such a path, for people
+    # What a client's URL asks for: its method, its path as it was sent, its query.  None: it is not of the dialect.
+    read: Callable[[str, str, Mapping[str, str]], PathRequest | None]
+    join: Callable[[PathRequest, bytes], bytes]  # a URL and a body as one object
+    split: Callable[[bytes], tuple[str, bytes]]  # back: the path after a base URL, and the body
+
+
+class ListedModel(NamedTuple):
+    """A model as a client's list shows it."""
+
+    name: str
+    display: str
+    context: int  # tokens; 0: not known
+    output: int
+
+
+@dataclass(frozen=True)
+class ModelLists:
+    """The lists of models of a dialect whose clients do not read the common list."""
+
+    path: str  # of an upstream's list, after its base URL
+    encode: Callable[[Sequence[ListedModel], Mapping[str, str]], bytes | Fault]  # with a query
+    encode_one: Callable[[ListedModel], bytes]
 
 
 @dataclass(frozen=True)
@@ -123,6 +167,8 @@ class Dialect:
         b": keep-alive\n\n"  # sent to show that a stream is alive; clients ignore it
     )
     last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
+    # A failure again, sent alone and a moment after its event, for clients that do not see the event.
+    fault_again: Callable[[Fault], bytes] | None = None
     # Apart from calls, a frame does not depend on the frames before it: a relay that rewrote one may forward
     # the next one unchanged.
     independent_frames: bool = False
@@ -145,13 +191,16 @@ class Dialect:
     kept_by_vendor: tuple[str, ...] = ()
 
     # --- its HTTP API
-    # The path after a server's base URL and the body on the wire, where the path names what elsewhere is a field
-    # of the body.  None: the path is `path`, and the body is sent as it is.
-    split_request: Callable[[bytes], tuple[str, bytes]] | None = None
+    # How its URLs name the model.  None: they do not, all requests go to `path`.
+    model_paths: ModelPaths | None = None
+    model_lists: ModelLists | None = None
     auth: AuthStyle = "bearer"  # how the vendor's clients send a key
     request_headers: tuple[tuple[str, str], ...] = ()  # sent with every request
+    # Headers that its clients alone send: they show the dialect of a request to a path that several dialects have.
+    own_headers: tuple[str, ...] = ()
+    key_parameters: tuple[str, ...] = ()  # parameters of a URL in which clients may send their key
     # Headers of a client that an upstream of the same dialect gets too; of the second kind only if its profile
-    # takes betas.  The first header tells the dialect of a request to a path that several dialects have.
+    # takes betas.
     client_headers: tuple[str, ...] = ()
     beta_headers: tuple[str, ...] = ()
     # Names of rate-limit headers, with `{which}` for `limit`, `remaining` or `reset`, and `{what}` for what counts.
@@ -170,6 +219,21 @@ class Dialect:
     # The token counts in a complete body that is not an answer, such as a conversation that an upstream compacted.
     read_usage: Callable[[bytes], Usage | None] = lambda _body: None
     reasoning_signs: ReasoningSigns | None = None
+
+    def serves(self, path: str) -> bool:
+        """Return whether requests for an answer have this path, on a server with any base URL."""
+        if self.model_paths is None:
+            return path.endswith(self.path)
+        asked = self.model_paths.read("POST", path, {})
+        return asked is not None and asked.asks == "answer"
+
+    def wire_request(self, body: bytes) -> tuple[str, bytes]:
+        """Return the path of a request, after a server's base URL, and its body there.
+
+        Raises:
+            MalformedError: the body is not an object.
+        """
+        return (self.path, body) if self.model_paths is None else self.model_paths.split(body)
 
     def auth_header(self, key: str, style: Literal["auto"] | AuthStyle = "auto") -> dict[str, str]:
         """Return the header that carries a key, in the vendor's own style unless another is given."""

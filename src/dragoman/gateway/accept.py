@@ -75,6 +75,11 @@ async def read_client_request(
     limits = plan.settings.server.limits
     heavy = context.runtime.heavy
     body = await read_body(context)
+    paths = dialect(context.dialect).model_paths
+    if paths is not None and context.named is not None:
+        named, sent, join = context.named, body, paths.join
+        await heavy.run(len(sent), lambda: check_size(sent, limits))
+        body = await heavy.run(len(sent), lambda: join(named, sent))
     if record:
         context.begin_recording(body)
     previous_id = ""

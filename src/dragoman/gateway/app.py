@@ -8,7 +8,7 @@ from aiohttp import web
 
 from dragoman._version import __version__
 from dragoman.dialects import DEFAULT_DIALECT, dialect, dialect_names
-from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.dialect import Dialect, PathRequest
 from dragoman.gateway import endpoints, metrics
 from dragoman.gateway.capacity import SHUTTING_DOWN, HeldBytes, overloaded, shutting_down
 from dragoman.gateway.client_stream import ClientLeftError
@@ -19,7 +19,7 @@ from dragoman.gateway.keys import Holder
 from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.request_context import RequestContext
+from dragoman.gateway.request_context import RequestContext, keys_in_url
 from dragoman.gateway.responses.vendor import compact
 from dragoman.gateway.runtime import Runtime
 from dragoman.turn.events import Fault, FaultKind
@@ -76,6 +76,7 @@ class Gateway:
             for method in one.methods
         }
         self._patterns = tuple(one for one in table if "{" in one.path)
+        self._by_model = tuple(one for one in map(dialect, dialect_names()) if one.model_paths)
 
     # --- the life of the server ------------------------------------------------------------------
 
@@ -116,17 +117,24 @@ class Gateway:
         """Return the requests in progress."""
         return frozenset(self._requests)
 
-    def _endpoint(self, http: web.BaseRequest) -> Endpoint | None:
-        """Return the endpoint of a path, which may begin with `/v1`."""
+    def _endpoint(
+        self, http: web.BaseRequest
+    ) -> tuple[Endpoint | None, DialectName | None, PathRequest | None]:
+        """Return the endpoint of a path, which may begin with `/v1`, its dialect, and what the path names."""
         # Test: test_paths_are_known_without_their_version.
         path = http.path.rstrip("/").removeprefix("/v1")
         exact = self._exact.get((http.method, path))
         if exact is not None:
-            return exact
-        return next(
-            (one for one in self._patterns if http.method in one.methods and one.matches(path)),
-            None,
-        )
+            return exact, exact.dialect, None
+        for spoken in self._by_model:
+            assert spoken.model_paths is not None  # noqa: S101 -- they were chosen by it
+            asked = spoken.model_paths.read(http.method, http.rel_url.raw_path, http.query)
+            if asked is not None:
+                return _ABOUT_MODELS[asked.asks], spoken.name, asked
+        for one in self._patterns:
+            if http.method in one.methods and one.matches(path):
+                return one, one.dialect, None
+        return None, None, None
 
     # --- one request -----------------------------------------------------------------------------
 
@@ -136,15 +144,18 @@ class Gateway:
             return self._state(http)
         if http.path == INSPECTOR or http.path.startswith(f"{INSPECTOR}/"):
             return await self._inspect(http)
-        endpoint = self._endpoint(http)
-        shown = None if endpoint is None else endpoint.dialect
+        endpoint, shown, named = self._endpoint(http)
+        spoken = shown or _dialect_shown(http)
         plan = self.plan
-        identity = plan.keyring.identify(http.headers)
+        keys = keys_in_url(http, spoken)
+        identity = plan.keyring.identify(http.headers, keys)
         context = RequestContext(
             http,
             plan,
             self.runtime,
-            dialect=shown or _dialect_shown(http),
+            dialect=spoken,
+            named=named,
+            key_in_url=keys[0] if keys else "",
             holder=identity if isinstance(identity, Holder) else None,
             held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
         )
@@ -329,8 +340,19 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     )
 
 
+# The endpoints of paths that name a model, by what they ask for.
+_ABOUT_MODELS: Final[dict[str, Endpoint | None]] = {
+    "answer": Endpoint(("POST",), "/models/{model}:answer", endpoints.answer),
+    "count_tokens": Endpoint(("POST",), "/models/{model}:count_tokens", endpoints.count_tokens),
+    "models": Endpoint(("GET", "HEAD"), "/models/{model}", endpoints.models),
+    "nothing": None,
+}
+
+
 def _dialect_endpoints(spoken: Dialect) -> Iterator[Endpoint]:
     path, name = spoken.path, spoken.name
+    if spoken.model_paths is not None:
+        return
     yield Endpoint(("POST",), path, endpoints.answer, name)
     if spoken.count_tokens is not None:
         yield Endpoint(("POST",), spoken.count_tokens.path, endpoints.count_tokens, name)
@@ -345,7 +367,10 @@ def _dialect_endpoints(spoken: Dialect) -> Iterator[Endpoint]:
 def _dialect_shown(http: web.BaseRequest) -> DialectName:
     """Return the dialect of a client that asks for a path which all dialects share: some send a header."""
     for name in dialect_names():
-        if any(header in http.headers for header in dialect(name).client_headers[:1]):
+        spoken = dialect(name)
+        if any(header in http.headers for header in spoken.own_headers) or any(
+            parameter in http.query for parameter in spoken.key_parameters
+        ):
             return name
     return DEFAULT_DIALECT
 
@@ -356,9 +381,13 @@ def _unknown(context: RequestContext) -> web.Response:
     if http.headers.get("upgrade", "").lower() == "websocket":
         message = "WebSocket connections are not served; use HTTP with `stream: true`"
         return refused(context, Fault(FaultKind.BAD_REQUEST, message), 426)
-    paths = ", ".join(f"/v1{dialect(name).path}" for name in dialect_names())
+    paths = ", ".join(_shown_path(dialect(name)) for name in dialect_names())
     message = (
         f"there is no {http.method} {http.path[:200]} here; there are POST {paths},"
         " and GET /v1/models"
     )
     return refused(context, Fault(FaultKind.NOT_FOUND, message, code="unknown_url"))
+
+
+def _shown_path(spoken: Dialect) -> str:
+    return f"/v1{spoken.path}" if spoken.model_paths is None else spoken.model_paths.shown

@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import HttpVersion11, web
 from msgspec import structs
 
+from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.gateway.config.settings import Timeouts
 from dragoman.gateway.request_context import RequestContext
@@ -27,6 +28,9 @@ STREAM_HEADERS: Final = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
+_LIST_HEADERS: Final = STREAM_HEADERS | {"content-type": "application/json; charset=utf-8"}
+# Before a failure is repeated: two writes reach a client as two reads.
+_PAUSE_SECONDS: Final = 0.05
 
 
 class ClientLeftError(Exception):
@@ -161,7 +165,8 @@ class ClientStream:
             self._keeping_alive = None
 
     async def _prepare(self) -> None:
-        response = web.StreamResponse(headers=STREAM_HEADERS | self._context.response_headers())
+        framed = _LIST_HEADERS if self._context.framing == "list" else STREAM_HEADERS
+        response = web.StreamResponse(headers=framed | self._context.response_headers())
         self._response = response
         try:
             await response.prepare(self._context.http)
@@ -221,6 +226,11 @@ class ClientStream:
         if data:
             await self.write(data)
         self._outcome.delivered = True
+        again = dialect(self._context.dialect).fault_again
+        fault = self._outcome.ended
+        if again is not None and isinstance(fault, Fault) and self._context.framing == "sse":
+            await asyncio.sleep(_PAUSE_SECONDS)
+            await self.write(again(fault))
 
     def _send(self, data: bytes) -> None:
         """Write bytes to the client's connection, as one chunk of HTTP."""
@@ -265,7 +275,9 @@ class ClientStream:
         if self.translator is not None and self.translator.begun:
             last = self.translator.fail(fault)
         else:
-            writer = dialect(self._context.dialect).writer(make_exchange(request=request))
+            rendering = Rendering(framing=self._context.framing)
+            exchange = make_exchange(request=request, rendering=rendering)
+            writer = dialect(self._context.dialect).writer(exchange)
             last = writer.send(fault)
         await self.write_last(last)
         return await self.end()

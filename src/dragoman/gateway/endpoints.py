@@ -74,7 +74,7 @@ async def count_tokens(context: RequestContext) -> web.Response:
             plan=context.plan,
             hop=hop,
             route=choice.route,
-            client_headers=context.http.headers,
+            client_headers=context.headers,
         )
         counted = await counter.count(client, way)
     context.leave(0)  # it counts as a request, and generates no tokens
@@ -100,8 +100,9 @@ async def models(context: RequestContext) -> web.Response:
         most = context.plan.settings.server.limits.max_name_chars
         if len(name) > most:
             raise NameTooLongError("max_name_chars", most, path="model")
-        return _reply(context, find_model(listed, name, created=_CREATED))
-    return _reply(context, model_list(listed, context.http.query, created=_CREATED))
+        return _reply(context, find_model(listed, name, created=_CREATED, spoken=context.dialect))
+    query = context.http.query
+    return _reply(context, model_list(listed, query, created=_CREATED, spoken=context.dialect))
 
 
 async def nothing(context: RequestContext) -> web.Response:

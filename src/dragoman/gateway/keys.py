@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
+from dragoman.dialects.dialect import KEY_HEADERS
 from dragoman.gateway.admission import Admission, Counters, Entrance
 from dragoman.gateway.config.settings import Key
 from dragoman.gateway.headers import decimal
@@ -21,7 +22,7 @@ from dragoman.turn.events import Fault, FaultKind
 
 ANONYMOUS: Final = "anonymous"
 _LISTED_MODELS: Final = 20  # as many globs as fit into a readable error
-_HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
+_HOW: Final = "send it as `x-api-key: KEY`, `x-goog-api-key: KEY` or `authorization: Bearer KEY`"
 
 
 class Holder:
@@ -209,14 +210,15 @@ class Keyring:
             for period, budget, spent in holder.budgets():
                 yield holder.name, period, budget, spent
 
-    def identify(self, headers: Mapping[str, str]) -> Holder | Fault:
+    def identify(self, headers: Mapping[str, str], in_url: Sequence[str] = ()) -> Holder | Fault:
         """Return whose credential a request carries; header names are lower case, or their case is ignored.
 
+        `in_url` are keys in its URL, where its dialect allows that.
         Every key is compared, in a time that does not depend on which one fits.
         """
         if self._anonymous is not None:
             return self._anonymous
-        credential = given_credential(headers)
+        credential = given_credential(headers, in_url)
         if isinstance(credential, Fault):
             return credential
         if not credential:
@@ -243,10 +245,14 @@ class Keyring:
             self._anonymous.entrance.adopt(old._anonymous.entrance)
 
 
-def given_credential(headers: Mapping[str, str]) -> str | Fault:
+def given_credential(headers: Mapping[str, str], in_url: Sequence[str] = ()) -> str | Fault:
     """Return the credential of a request, empty if it has none."""
     # Test: test_a_key_is_taken_from_either_header.
-    plain = headers.get("x-api-key", "").strip()
+    shown = [*(headers.get(name, "").strip() for name in KEY_HEADERS), *in_url]
+    keys = list(dict.fromkeys(filter(None, shown)))
+    if len(keys) > 1:
+        return _unknown("the request contains different keys; send one of them")
+    plain = keys[0] if keys else ""
     authorization = headers.get("authorization", "").strip()
     scheme, _, token = authorization.partition(" ")
     token = token.strip()
@@ -257,10 +263,14 @@ def given_credential(headers: Mapping[str, str]) -> str | Fault:
     # Digests are compared: the time shows nothing about either value.
     if plain and token and not hmac.compare_digest(_digest(plain), _digest(token)):
         return _unknown(
-            "`x-api-key` and `authorization` contain different keys; send one of them, or the same"
+            f"`{_key_header(headers)}` and `authorization` contain different keys; send one of them, or the same"
             " in both (Claude Code sends both if ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are set)"
         )
     return plain or token
+
+
+def _key_header(headers: Mapping[str, str]) -> str:
+    return next((name for name in KEY_HEADERS if name in headers), "the URL")
 
 
 def _owner(key: Key | None) -> str:

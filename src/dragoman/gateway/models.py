@@ -9,6 +9,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from dragoman.dialects import DEFAULT_DIALECT, dialect
+from dragoman.dialects.dialect import ListedModel
 from dragoman.dialects.failures import html_fault
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
@@ -29,11 +31,13 @@ _ROUTE: Final = Route(to=())  # what headers a question needs does not depend on
 
 
 class _Named(Struct):
-    id: str
+    id: str = ""
+    name: str = ""  # Google's: `models/NAME`
 
 
 class _Listing(Struct):
-    data: list[_Named]
+    data: list[_Named] | None = None
+    models: list[_Named] | None = None  # Google's
 
 
 _NEVER: Final[tuple[float, list[str]]] = (-math.inf, [])
@@ -44,12 +48,12 @@ async def ask_models(
     connector: Connector, plan: Plan, hop: Hop, *, seconds: float = _ASK_SECONDS
 ) -> list[str] | Fault:
     """Return the names of an upstream's models, or why there is no list."""
-    name = hop.upstream_name
+    name, lists = hop.upstream_name, dialect(hop.upstream.dialect).model_lists
     try:
         async with asyncio.timeout(seconds):
             reply = await connector.open(
                 "GET",
-                plan.url(name, "/models"),
+                plan.url(name, "/models" if lists is None else lists.path),
                 headers=upstream_headers(hop, _ROUTE, {}, same_dialect=False),
                 body=None,
                 connect_seconds=hop.timeouts.connect,
@@ -68,11 +72,15 @@ async def ask_models(
         return Fault(FaultKind.AUTH, f"{name}: the key was refused with status {status}", status)
     try:
         listing = _DECODER.decode(body or b"")
+        listed = listing.models if listing.data is None else listing.data
     except msgspec.MsgspecError:
+        listed = None
+    if listed is None:
         message = f"the list of models failed with status {status}"
         fault = html_fault(status, body or b"") or Fault(FaultKind.UPSTREAM_BAD, message, status)
         return structs.replace(fault, message=f"{name}: {fault.message}")
-    return [one.id for one in listing.data[:_MAX_MODELS]]
+    names = (one.id or one.name.removeprefix("models/") for one in listed[:_MAX_MODELS])
+    return [one for one in names if one]
 
 
 class Catalogue:
@@ -133,9 +141,16 @@ class _Page(Struct, frozen=True, kw_only=True):
 
 
 def model_list(
-    models: Sequence[Listed], query: Mapping[str, str], *, created: int = 0
+    models: Sequence[Listed],
+    query: Mapping[str, str],
+    *,
+    created: int = 0,
+    spoken: str = DEFAULT_DIALECT,
 ) -> bytes | Fault:
     """Return the page that a client asks for; `created` is the Unix time that every model is given."""
+    own = dialect(spoken).model_lists
+    if own is not None:
+        return own.encode([_listed(one) for one in models], query)
     if "client_version" in query:
         # Test: test_codex_gets_no_list_of_models.
         # Codex reads another shape here; without an answer it goes by what it knows itself.
@@ -158,11 +173,16 @@ def model_list(
     )
 
 
-def find_model(models: Sequence[Listed], name: str, *, created: int = 0) -> bytes | Fault:
+def find_model(
+    models: Sequence[Listed], name: str, *, created: int = 0, spoken: str = DEFAULT_DIALECT
+) -> bytes | Fault:
     """Return what is known of one model; letter case is of no importance."""
+    own = dialect(spoken).model_lists
     wanted = name.lower()
     for one in models:
         if one.name.lower() == wanted:
+            if own is not None:
+                return own.encode_one(_listed(one))
             return msgspec.json.encode(_model(one, created))
     message = f"there is no model `{name[:_SHOWN_CHARS]}`; GET /v1/models lists the available ones"
     return Fault(FaultKind.NOT_FOUND, message, status=404, param="model")
@@ -199,6 +219,11 @@ def _page(
 
 def _bad(param: str, why: str) -> Fault:
     return Fault(FaultKind.BAD_REQUEST, f"`{param}` {why}", status=400, param=param)
+
+
+def _listed(model: Listed) -> ListedModel:
+    facts = model.facts
+    return ListedModel(model.name, facts.display or model.name, facts.context, facts.output)
 
 
 def _model(listed: Listed, created: int) -> _Model:

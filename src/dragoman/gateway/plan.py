@@ -13,6 +13,7 @@ from msgspec import Raw
 from yarl import URL
 
 from dragoman.dialects import dialect, dialect_names
+from dragoman.dialects.dialect import KEY_HEADERS
 from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
@@ -56,9 +57,12 @@ class Plan:
         self._proxies = {
             name: proxy_of(upstream, name) for name, upstream in settings.upstreams.items()
         }
+        paths = {
+            name: dialect(upstream.dialect).path for name, upstream in settings.upstreams.items()
+        }
+        # Those that are asked for most: parsing an address takes a while.
         self._paths = {
-            name: URL(f"{url}{dialect(settings.upstreams[name].dialect).path}")
-            for name, url in self._urls.items()
+            (name, path): URL(f"{self._urls[name]}{path}") for name, path in paths.items()
         }
 
     def warm(self) -> None:
@@ -92,8 +96,9 @@ class Plan:
         return self._proxies[upstream]
 
     def url(self, upstream: str, path: str = "") -> URL:
-        """Return where an upstream takes requests of its dialect, or `path` behind its base URL."""
-        return URL(f"{self._urls[upstream]}{path}") if path else self._paths[upstream]
+        """Return the address of a path behind an upstream's base URL; without one, the base URL itself."""
+        own = self._paths.get((upstream, path))
+        return URL(f"{self._urls[upstream]}{path}") if own is None else own
 
 
 def extra_fields(hop: Hop, route: Route, body: bytes) -> bytes:
@@ -140,11 +145,12 @@ def _passed_on(
     upstream: Upstream, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
     """Return the client's own credential, for a route with `auth = "passthrough"`."""
-    names = ("authorization", "x-api-key")
+    names = ("authorization", *KEY_HEADERS)
     shown = {name: _text(client, name) for name in names if name in client}
     if upstream.auth == "auto" and same_dialect:
         return shown
-    key = shown.get("x-api-key") or shown.get("authorization", "").removeprefix("Bearer ").strip()
+    plain = next((shown[name] for name in KEY_HEADERS if name in shown), "")
+    key = plain or shown.get("authorization", "").removeprefix("Bearer ").strip()
     return dialect(upstream.dialect).auth_header(key, upstream.auth) if key else {}
 
 

@@ -21,6 +21,7 @@ from aiohttp import web
 
 from dragoman._version import __version__
 from dragoman.context import Exchange
+from dragoman.dialects import dialect as find_dialect
 from dragoman.gateway.config.settings import Record
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.globs import Glob
@@ -257,7 +258,7 @@ class ExchangeRecording:
             time=arrived,
             dialect=dialect,
             method=http.method,
-            path=http.path_qs,
+            path=_without_keys(http, dialect),
             headers=dict(http.headers),
             at=self._now(),
             body=body,
@@ -366,6 +367,14 @@ class ExchangeRecording:
             self._recorder.held_bytes += self._size - self._counted
             self._counted = self._size
         return True
+
+
+def _without_keys(http: web.BaseRequest, spoken: str) -> str:
+    """Return the path and the query of a request, without keys that a client of this dialect put there."""
+    keys = find_dialect(spoken).key_parameters
+    if not any(name in http.query for name in keys):
+        return http.path_qs
+    return str(http.rel_url.without_query_params(*keys))
 
 
 class _EventTap:

@@ -7,11 +7,14 @@ to the request's body: those refer to the context, so that no reference cycle ke
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from aiohttp import web
 from msgspec import Struct, field, structs
+from multidict import CIMultiDict
 
+from dragoman.dialects import dialect
+from dragoman.dialects.dialect import PathRequest
 from dragoman.gateway.admission import Admission, Entrance, QueueLimits, Unserved, Waiter
 from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.headers import answer_headers, new_request_id
@@ -100,6 +103,10 @@ class RequestContext(Struct, frozen=True, eq=False):
     dialect: DialectName  # in which the client is answered
     holder: Holder | None  # whose key it is; None: it was refused
     held: HeldBytes  # bytes of its body, as far as they are in memory
+    named: PathRequest | None = (
+        None  # what its URL asks for, in a dialect whose URLs name the model
+    )
+    key_in_url: str = ""  # the client's key, where its dialect lets a URL have it
     id: str = field(default_factory=new_request_id)
     arrived: float = field(default_factory=time.time)  # Unix seconds
     started: float = field(default_factory=time.perf_counter)
@@ -109,6 +116,20 @@ class RequestContext(Struct, frozen=True, eq=False):
     def owner(self) -> str:
         """The owner of everything that is kept of this request."""
         return "" if self.holder is None else self.holder.owner
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers for upstreams: the client's, and one for a key that came in the URL."""
+        if not self.key_in_url:
+            return self.http.headers
+        return CIMultiDict(
+            {**self.http.headers, **dialect(self.dialect).auth_header(self.key_in_url)}
+        )
+
+    @property
+    def framing(self) -> Literal["sse", "list"]:
+        """How a stream is framed for the client."""
+        return "sse" if self.named is None else self.named.framing
 
     @property
     def cors(self) -> dict[str, str]:
@@ -278,6 +299,12 @@ def _described(loss: Loss) -> str:
     place = f" at {loss.path}" if loss.path else ""
     detail = f": {loss.detail}" if loss.detail else ""
     return f"{loss.code}{place}{detail}"
+
+
+def keys_in_url(http: web.BaseRequest, spoken: DialectName) -> list[str]:
+    """Return the keys in a request's URL, in a dialect whose clients may put one there."""
+    names = dialect(spoken).key_parameters
+    return [http.query[name] for name in names if http.query.get(name)] if names else []
 
 
 class AcceptedRequest:

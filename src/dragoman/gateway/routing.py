@@ -340,7 +340,7 @@ def _filled(hop: Hop, name: str) -> Hop:
 def _resolved_profile(
     own: Mapping[str, ProfileChanges], upstream: Upstream, route: Route
 ) -> Profile:
-    name = route.profile or upstream.profile or profile_for(upstream.base_url)
+    name = route.profile or upstream.profile or profile_for(upstream.base_url, upstream.dialect)
     changes = own.get(name.strip().lower())
     found = find_profile(name) if changes is None else _changed_profile(name, changes)
     if upstream.tool_calls:

@@ -31,6 +31,7 @@ from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.state.notes import note_name
+from dragoman.profiles.profile import Profile
 from dragoman.translate_requests import ClientRequest, write_request
 from dragoman.transport import Connector, TransportError
 
@@ -146,8 +147,10 @@ def way_of(upstream: Upstream, profile: str) -> Way:
     return "tokenize" if profile in _TOKENIZING else "estimate"
 
 
-def count_question(counting: TokenCounting, body: bytes) -> Question:
+def count_question(counting: TokenCounting, body: bytes, profile: Profile) -> Question:
     """Return the question to an upstream whose dialect can count."""
+    if counting.question is not None:
+        return Question(*counting.question(body, profile))
     return Question(counting.path, _only(body, counting.fields))
 
 
@@ -185,6 +188,7 @@ def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
 class _Count(Struct):
     input_tokens: int | None = None
     count: int | None = None  # vLLM
+    totalTokens: int | None = None  # noqa: N815 -- Google's
 
 
 class _Tokens(Struct):
@@ -205,7 +209,7 @@ def read_count(answer: bytes) -> int | None:
     """Return the count in the answer to any of the questions; None if it has none."""
     try:
         found = _COUNT.decode(answer)
-        tokens = found.input_tokens or found.count
+        tokens = found.input_tokens or found.count or found.totalTokens
         if tokens is None:
             # Only where there is no count: the list may be long.
             tokens = len(_TOKENS.decode(answer).tokens or ())
@@ -259,7 +263,8 @@ class TokenCounter:
                     counting = dialect(hop.upstream.dialect).count_tokens
                     if counting is None:
                         return None
-                    return await self._ask(count_question(counting, body), headers)
+                    question = count_question(counting, body, hop.profile)
+                    return await self._ask(question, headers)
                 return await self._tokenized(body, headers)
         except (TimeoutError, TransportError):
             return None

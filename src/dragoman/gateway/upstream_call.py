@@ -124,7 +124,7 @@ class UpstreamCall:
 
     __slots__ = (
         "_accepted", "_attempts", "_body", "_client_dialect", "_context", "_given", "_hop", "_notes_ids", "_outcome",
-        "_profile", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace", "_translates",
+        "_profile", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace", "_translates", "_wire",
     )  # fmt: skip
 
     def __init__(
@@ -149,6 +149,7 @@ class UpstreamCall:
         self._stores = self._is_stored()
         # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
         self._body = b""
+        self._wire = ("", b"")  # the same as it is sent: the path after the base URL, and the body
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
         self._attempts = 0  # made at this upstream
         self._restored = Restored()  # what was put back into the history
@@ -318,6 +319,7 @@ class UpstreamCall:
         )
         self._outcome.request_losses = written.losses
         self._body = extra_fields(hop, route, written.body)
+        self._wire = dialect(hop.upstream.dialect).wire_request(self._body)
         self._stop = written.stop
 
     @property
@@ -382,12 +384,13 @@ class UpstreamCall:
         headers = upstream_headers(
             hop,
             self._accepted.choice.route,
-            self._context.http.headers,
+            self._context.headers,
             same_dialect=not self._translates,
         )
         if self._trace is not None:
             headers |= self._trace.headers()
-        url = plan.url(hop.upstream_name)
+        path, body = self._wire
+        url = plan.url(hop.upstream_name, path)
         if self._recording is not None:
             self._recording.asked(
                 upstream=hop.upstream_name,
@@ -400,7 +403,7 @@ class UpstreamCall:
             "POST",
             url,
             headers=headers,
-            body=self._body,
+            body=body,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
             proxy=plan.proxy(hop.upstream_name),
@@ -511,6 +514,7 @@ class UpstreamCall:
                 responses_encrypted="always" if self._stores else "asked",
                 stream_error_tail=route.stream_error_tail or server.stream_error_tail,
                 chat_truncated_tail="nothing" if self._retries_truncated else "error",
+                framing=context.framing,
             ),
             limits=server.limits,
             notes_ids=self._notes_ids,
@@ -578,7 +582,7 @@ class UpstreamCall:
 
     def _release_request(self, outline: Request) -> None:
         """Drop the request from memory: the response may take long."""
-        self._body = b""
+        self._body, self._wire = b"", ("", b"")
         self._accepted.release(outline, body=not self._stores)
         if not self._stores:
             self._context.held.release()

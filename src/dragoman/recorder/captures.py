@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Raw, Struct
@@ -77,7 +78,7 @@ def dialect_of(capture: Capture) -> str:
     path = capture.path.partition("?")[0].rstrip("/")
     if capture.method != "POST":
         return ""
-    return next((name for name in dialect_names() if path.endswith(dialect(name).path)), "")
+    return next((name for name in dialect_names() if dialect(name).serves(path)), "")
 
 
 # --- HAR ---------------------------------------------------------------------------------------------------
@@ -276,7 +277,9 @@ def recording_lines(capture: Capture) -> list[Line]:
     """
     name = dialect_of(capture)
     if not name:
-        raise RecordingError(f"{capture.method} {capture.path} is not a path of an LLM API")
+        path = capture.path.partition("?")[0]
+        raise RecordingError(f"{capture.method} {path} is not a path of an LLM API")
+    capture = _joined(capture, name)
     try:
         asked = msgspec.json.decode(capture.request_body, type=_Asked)
     except msgspec.DecodeError as error:
@@ -303,6 +306,25 @@ def recording_lines(capture: Capture) -> list[Line]:
     lines.append(Written(at=at, data=Payload.of(body)))
     lines.append(Outcome(at=at, status=status, record=Raw(msgspec.json.encode(record))))
     return lines
+
+
+def _joined(capture: Capture, name: str) -> Capture:
+    """Return a capture whose request has what its URL names, as recordings of such a dialect have it.
+
+    Raises:
+        RecordingError: the request is not an object.
+    """
+    paths = dialect(name).model_paths
+    if paths is None:
+        return capture
+    path, _, query = capture.path.partition("?")
+    asked = paths.read(capture.method, path.rstrip("/"), dict(parse_qsl(query)))
+    assert asked is not None  # noqa: S101 -- the path has shown the dialect
+    try:
+        body = paths.join(asked, capture.request_body)
+    except DragomanError as error:
+        raise RecordingError(f"{path}: the request cannot be read: {error}") from error
+    return msgspec.structs.replace(capture, request_body=body, path=path)
 
 
 def _without_secrets(capture: Capture) -> Capture:

@@ -37,6 +37,9 @@ _WORDS: Final = frozenset(
         "verbosity", "truncation", "encoding", "phase", "syntax", "level", "dialect", "upstream",
         "upstream_model", "route", "ended", "error", "error_code", "native_format", "family", "include",
         "modalities", "betas", "allowed_callers", "ttl", "warnings", "source", "target", "summary",
+        # Google's
+        "finishReason", "blockReason", "modelVersion", "mimeType", "responseMimeType", "response_mime_type",
+        "thinkingLevel", "thinking_level", "modality", "serviceTier", "threshold", "@type", "language", "outcome",
     }
 )  # fmt: skip
 # Fields whose values are our own sentences.
@@ -45,11 +48,18 @@ _NAMES: Final = frozenset(
     {
         "name", "tool_name", "namespace", "function", "id", "call_id", "tool_call_id", "tool_use_id", "item_id",
         "response_id", "previous_response_id", "request_id", "call_names", "required", "stop", "stop_sequences",
-        "stop_sequence",
+        "stop_sequence", "responseId", "stopSequences", "allowedFunctionNames", "allowed_function_names",
+        "propertyOrdering", "property_ordering",
     }
 )  # fmt: skip
-_SCHEMAS: Final = frozenset({"parameters", "input_schema", "schema"})
-_FREE: Final = frozenset({"input", "arguments", "metadata", "action"})
+_SCHEMAS: Final = frozenset(
+    {
+        "parameters", "input_schema", "schema", "parametersJsonSchema", "parameters_json_schema", "responseSchema",
+        "response_schema", "responseJsonSchema", "response_json_schema",
+    }
+)  # fmt: skip
+_FREE: Final = frozenset({"input", "arguments", "metadata", "action", "args", "labels"})
+_RESULTS: Final = frozenset({"functionResponse", "function_response"})  # whose `response` is free
 _NAMED: Final = frozenset(
     {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
 )
@@ -170,6 +180,8 @@ class Document:
         above = self._stack[-1]
         within = is_object and above.is_object
         mode = _mode_below(above.mode, above.key) if within else above.mode
+        if len(self._stack) > 1 and above.key == "response" and self._stack[-2].key in _RESULTS:
+            mode = _Mode.FREE
         if not is_object and above.mode is _Mode.SCHEMA and above.key in _SCHEMA_VALUES:
             mode = _Mode.FREE
         return _Level(mode, is_object, "" if is_object else above.key)
@@ -234,7 +246,8 @@ def _keeps_key(mode: _Mode, key: str) -> bool:
 
 _PATH_WORDS: Final = frozenset(
     {
-        "v1", "v2", "api", "chat", "completions", "messages", "responses", "models", "count_tokens",
+        "v1", "v2", "v1beta", "v1alpha", "v1beta1", "publishers", "google", "projects", "locations", "alt", "sse",
+        "generateContent", "streamGenerateContent", "countTokens", "api", "chat", "completions", "messages", "responses", "models", "count_tokens",
         "input_tokens", "input_items", "cancel", "openai", "anthropic", "beta", "http", "https", "localhost",
     }
 )  # fmt: skip

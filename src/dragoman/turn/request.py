@@ -13,9 +13,9 @@ from msgspec import Raw, Struct, structs
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
 
-# A name in the registry of `dragoman.dialects`: "chat", "anthropic", "responses", or one that was registered.
+# A name in the registry of `dragoman.dialects`: "chat", "anthropic", "responses", "gemini", or one that was registered.
 DialectName: TypeAlias = str
-BuiltInDialect: TypeAlias = Literal["chat", "anthropic", "responses"]
+BuiltInDialect: TypeAlias = Literal["chat", "anthropic", "responses", "gemini"]
 
 
 class Role(StrEnum):

@@ -13,6 +13,7 @@ from dragoman.gateway import token_counting as counting
 from dragoman.gateway.config.settings import Upstream
 from dragoman.gateway.token_counting import Calibration, read_count, read_prompt
 from dragoman.limits import DEFAULT_LIMITS
+from dragoman.profiles import profile
 from dragoman.translate_requests import translate_request
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.request import Request, Role, TextPart, Tool, Turn
@@ -135,8 +136,11 @@ MESSAGES = (
 )
 
 
+GENERIC = profile("generic")
+
+
 def test_h3_messages_are_counted_without_what_the_endpoint_refuses() -> None:
-    question = counting.count_question(dialect("anthropic").count_tokens, MESSAGES)
+    question = counting.count_question(dialect("anthropic").count_tokens, MESSAGES, GENERIC)
 
     assert question is not None
     assert "/messages/count_tokens" == question.path
@@ -160,7 +164,7 @@ def test_h3_responses_are_counted_without_what_the_endpoint_refuses() -> None:
         }
     )
 
-    question = counting.count_question(dialect("responses").count_tokens, body)
+    question = counting.count_question(dialect("responses").count_tokens, body, GENERIC)
 
     assert question is not None
     assert "/responses/input_tokens" == question.path

@@ -50,6 +50,7 @@ DIALECT: Final = Dialect(
     strip_billing=strip_billing_body,
     auth="x-api-key",
     request_headers=(("anthropic-version", "2023-06-01"),),
+    own_headers=("anthropic-version",),
     client_headers=("anthropic-version",),
     beta_headers=("anthropic-beta",),
     rate_limits="anthropic-ratelimit-{what}-{which}",

@@ -6,18 +6,24 @@ the URL.
 
 from typing import Final
 
-from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.dialect import Dialect, ModelLists, ModelPaths, TokenCounting
 from dragoman.dialects.gemini.answer_reader import GeminiReader
 from dragoman.dialects.gemini.answer_writer import FINISH_WORDS, KEEP_ALIVE, answer_writer
-from dragoman.dialects.gemini.body_writer import encode_body
-from dragoman.dialects.gemini.errors import decode_fault, encode_fault
-from dragoman.dialects.gemini.request_reader import decode_request
-from dragoman.dialects.gemini.request_writer import encode_request, split_request
+from dragoman.dialects.gemini.body_writer import (
+    encode_body,
+    encode_count,
+    encode_model,
+    encode_models,
+)
+from dragoman.dialects.gemini.errors import decode_fault, encode_fault, error_object
+from dragoman.dialects.gemini.request_reader import decode_request, joined_request, read_path
+from dragoman.dialects.gemini.request_writer import count_question, encode_request, split_request
 
 DIALECT: Final = Dialect(
     name="gemini",
     path="/models",
     keep_alive=KEEP_ALIVE,
+    fault_again=error_object,
     independent_frames=True,
     history_fields=("contents",),
     decode_request=decode_request,
@@ -31,8 +37,25 @@ DIALECT: Final = Dialect(
     least_request=b'{"model":"m","contents":%b,"tools":[{"functionDeclarations":%b}]}',
     tool_fields=frozenset({"parametersJsonSchema", "functionDeclarations"}),
     verbatim_ids=True,
-    split_request=split_request,
+    model_paths=ModelPaths(
+        shown="/v1beta/models/MODEL:generateContent",
+        read=read_path,
+        join=joined_request,
+        split=split_request,
+    ),
+    model_lists=ModelLists(
+        path="/models?pageSize=1000", encode=encode_models, encode_one=encode_model
+    ),
     auth="x-goog-api-key",
+    own_headers=("x-goog-api-key", "x-goog-api-client"),
+    key_parameters=("key", "access_token"),
+    count_tokens=TokenCounting(
+        fields=frozenset(
+            {"model", "contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}
+        ),
+        encode=encode_count,
+        question=count_question,
+    ),
     vendor="google",
     finish_word=FINISH_WORDS.__getitem__,
 )

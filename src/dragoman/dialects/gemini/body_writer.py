@@ -1,8 +1,12 @@
-"""Encodes a whole answer as a GenerateContentResponse."""
+"""Encodes a whole answer as a GenerateContentResponse; also counts of tokens and lists of models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Raw
 
 from dragoman.context import Exchange
+from dragoman.dialects.dialect import ListedModel
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.answer_writer import (
     Grounding,
@@ -23,7 +27,7 @@ from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import encode_fault
 from dragoman.dialects.gemini.schema import VENDOR
 from dragoman.turn.answer import Answer, Block
-from dragoman.turn.events import BlockKind, FinishReason, OpaqueKind
+from dragoman.turn.events import BlockKind, Fault, FaultKind, FinishReason, OpaqueKind
 from dragoman.turn.tools import wire_name
 
 
@@ -133,3 +137,53 @@ class _Content:
         signature = self._sealing.call(block.opaque, call_id)
         written = compact(Raw(arguments)).decode()
         self.parts.append(Raw(call_part(name, call_id, written, signature)))
+
+
+# --- counts and lists -------------------------------------------------------------------------------
+
+_PAGE: Final = 50  # models, where the client names no number
+_MAX_PAGE: Final = 1000
+_METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
+
+
+def encode_count(tokens: int) -> bytes:
+    """Return how many tokens a request has, as `countTokens` answers."""
+    details = [{"modality": "TEXT", "tokenCount": tokens}]
+    return encode({"totalTokens": tokens, "promptTokensDetails": details})
+
+
+def encode_models(models: Sequence[ListedModel], query: Mapping[str, str]) -> bytes | Fault:
+    """Return the page of a list of models that a client asks for."""
+    size, token = query.get("pageSize", ""), query.get("pageToken", "")
+    most = int(size) if size.isascii() and size.isdigit() and len(size) < 10 else 0
+    if size and not most:
+        return _bad("pageSize", "must be an integer of at least 1")
+    names = [one.name for one in models]
+    if token and token not in names:
+        return _bad("pageToken", "is not one that a page of this list has given")
+    first = names.index(token) if token else 0
+    end = first + min(most or _PAGE, _MAX_PAGE)
+    page: dict[str, object] = {"models": [_model(one) for one in models[first:end]]}
+    if end < len(names):
+        page["nextPageToken"] = names[end]
+    return encode(page)
+
+
+def encode_model(model: ListedModel) -> bytes:
+    """Return what is known of one model."""
+    return encode(_model(model))
+
+
+def _model(model: ListedModel) -> dict[str, object]:
+    limits = {"inputTokenLimit": model.context, "outputTokenLimit": model.output}
+    return {
+        "name": f"models/{model.name}",
+        "version": "",
+        "displayName": model.display,
+        **{name: tokens for name, tokens in limits.items() if tokens},
+        "supportedGenerationMethods": _METHODS,
+    }
+
+
+def _bad(param: str, why: str) -> Fault:
+    return Fault(FaultKind.BAD_REQUEST, f"`{param}` {why}", status=400, param=param)

@@ -1,12 +1,14 @@
 """Decodes a client's `generateContent` request into a `Request`."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.decoding import check_messages, check_size, decode, decode_at
+from dragoman.dialects.dialect import PathRequest
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini import schema
 from dragoman.dialects.gemini.history_reader import decode_contents, decode_system
@@ -36,26 +38,55 @@ _ONE_OF: Final = "Respond with exactly one of these words and nothing else: "
 
 # --- the URL ----------------------------------------------------------------------------------------
 
-_VERBS: Final = {"generateContent": b"false", "streamGenerateContent": b"true"}
+# What each verb asks for, and whether the answer streams.
+_VERBS: Final[dict[str, tuple[Literal["answer", "count_tokens"], bool]]] = {
+    "generateContent": ("answer", False),
+    "streamGenerateContent": ("answer", True),
+    "countTokens": ("count_tokens", False),
+}
+# Paths that no other dialect has.
+_OWN: Final = re.compile(r"/v1(?:alpha|beta)[0-9]*(?:/|\Z)|/publishers/")
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
-def joined_request(path: str, body: bytes) -> bytes | None:
-    """Return a request with the model and the kind of answer that its path names; None for another path.
+def read_path(method: str, path: str, query: Mapping[str, str]) -> PathRequest | None:
+    """Return what a URL asks for; None if it is not of this dialect.
 
-    The verb follows the last colon: names of models hold colons too.
+    The paths of AI Studio and Vertex are known, with any base path before them.  The verb follows the last colon:
+    names of models hold colons too.
+    """
+    path = path.rstrip("/")
+    named, _, verb = path.rpartition(":")
+    if method == "POST" and verb in _VERBS and (model := _model_of(named)):
+        asks, streams = _VERBS[verb]
+        alt = query.get("alt") or query.get("$alt")
+        return PathRequest(asks, model, streams, "list" if streams and alt != "sse" else "sse")
+    if _OWN.search(path) is None:
+        return None
+    if method in ("GET", "HEAD") and (path.endswith("/models") or "/models/" in path):
+        return PathRequest("models", _model_of(path))
+    return PathRequest("nothing")
+
+
+def _model_of(path: str) -> str:
+    """Return the model that a path names, or the endpoint of a tuned one; empty: none."""
+    found = path.partition("/models/")[2] or path.partition("/endpoints/")[2]
+    plain = _ESCAPED.sub(lambda one: bytes.fromhex(one[1].decode()), found.encode())
+    return plain.decode("utf-8", "replace")
+
+
+def joined_request(asked: PathRequest, body: bytes) -> bytes:
+    """Return a request with the model and the kind of answer that its URL names.
 
     Raises:
         MalformedError: the body is not an object.
     """
-    named, _, verb = path.partition("?")[0].rpartition(":")
-    model = f"/{named}".partition("/models/")[2].encode()
-    if not model or verb not in _VERBS:
-        return None
     fields = fields_of(body)
-    model = _ESCAPED.sub(lambda one: bytes.fromhex(one[1].decode()), model)
-    fields["model"] = Raw(encode(model.decode("utf-8", "replace")))
-    fields["stream"] = Raw(_VERBS[verb])
+    for name in ("generateContentRequest", "generate_content_request"):
+        if asked.asks == "count_tokens" and name in fields:
+            fields = fields_of(bytes(fields[name]))
+    fields["model"] = Raw(encode(asked.model))
+    fields["stream"] = Raw(b"true" if asked.stream else b"false")
     return encode(fields)
 
 

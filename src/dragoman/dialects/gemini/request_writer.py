@@ -9,7 +9,7 @@ from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini import schema
 from dragoman.dialects.gemini.history_writer import History
-from dragoman.dialects.gemini.schema import fields_of
+from dragoman.dialects.gemini.schema import camel_request, fields_of
 from dragoman.dialects.gemini.tools_writer import encode_tools
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
@@ -26,6 +26,7 @@ from dragoman.dialects.request_policy import (
     wanted_effort,
 )
 from dragoman.errors import UntranslatableError
+from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSettings, Request, TextPart
@@ -54,6 +55,8 @@ _REASONING_FIELDS: Final = frozenset(
 
 
 _NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._~/:@-]")
+_COUNTED: Final = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
+_VERTEX: Final = "vertex"  # the profile whose servers are not AI Studio's
 
 
 def split_request(body: bytes) -> tuple[str, bytes]:
@@ -63,11 +66,33 @@ def split_request(body: bytes) -> tuple[str, bytes]:
         MalformedError: the body is not an object.
     """
     fields = fields_of(body)
-    model = str(decode_any(bytes(fields.pop("model", Raw(b'""')))))
+    path = _path_of(fields.pop("model", Raw(b'""')))
     streams = bytes(fields.pop("stream", Raw(b"false"))) == b"true"
     verb = "streamGenerateContent?alt=sse" if streams else "generateContent"
-    name = _NOT_PLAIN.sub(lambda one: b"%%%02X" % one[0][0], model.encode("utf-8", "replace"))
-    return f"/models/{name.decode()}:{verb}", encode(fields)
+    return f"{path}:{verb}", encode(fields)
+
+
+def count_question(body: bytes, profile: Profile) -> tuple[str, bytes]:
+    """Return the path and the body of a question for the tokens of a request.
+
+    AI Studio counts instructions and tools only inside a whole request; Vertex does not know that field.
+
+    Raises:
+        MalformedError: the body is not an object.
+    """
+    fields = fields_of(camel_request(body))
+    path = _path_of(fields.pop("model", Raw(b'""')))
+    kept = {name: fields[name] for name in _COUNTED if name in fields}
+    if profile.origin != _VERTEX:
+        name = path.removeprefix("/")
+        return f"{path}:countTokens", encode({"generateContentRequest": {"model": name, **kept}})
+    kept.pop("toolConfig", None)
+    return f"{path}:countTokens", encode(kept)
+
+
+def _path_of(model: Raw) -> str:
+    name = str(decode_any(bytes(model))).encode("utf-8", "replace")
+    return f"/models/{_NOT_PLAIN.sub(lambda one: b'%%%02X' % one[0][0], name).decode()}"
 
 
 def encode_request(request: Request, target: Target) -> EncodedRequest:

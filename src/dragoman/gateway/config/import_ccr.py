@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from dragoman.dialects import DEFAULT_DIALECT
 from dragoman.gateway.config.import_draft import (
     Draft,
     Table,
@@ -20,7 +21,7 @@ from dragoman.gateway.config.import_draft import (
     is_placeholder,
     split_endpoint,
 )
-from dragoman.gateway.config.vendors import VENDORS, profile_for, vendor_at
+from dragoman.gateway.config.vendors import profile_for, vendor_at
 
 _FEATURE: Final = "Dragoman has no such feature"
 _REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
@@ -173,17 +174,8 @@ class _Import:
         text, dialect = split_endpoint(str(item[field]))
         kinds = [str(item.get("type") or ""), *used]
         kind = next((_DIALECTS[one.lower()] for one in kinds if one.lower() in _DIALECTS), None)
-        vendor = vendor_at(text)
-        if kind == "gemini" and dialect is None:
-            gemini = VENDORS["gemini"]
-            if vendor is not gemini:
-                self._draft.lose(
-                    path, "Dragoman does not speak Gemini's API, only its Chat endpoint"
-                )
-                return None, ""
-            return gemini.base_url, gemini.dialect
         base_url = self._draft.address(text, f"{path}.{field}")
-        return base_url, dialect or (kind if kind != "gemini" else None) or "chat"
+        return base_url, dialect or kind or DEFAULT_DIALECT
 
     def _key(self, name: str, item: Table, base_url: str, path: str) -> str:
         field = next((one for one in ("api_key", "apiKey", "apikey") if item.get(one)), "api_key")
@@ -240,7 +232,9 @@ class _Import:
                             held = as_table(table.get("headers"))
                             table["headers"] = {**held, header: str(options[option])}
         if facts:
-            self._draft.add_profile(upstream, profile_for(str(table["base_url"])), facts)
+            spoken = str(table.get("dialect", DEFAULT_DIALECT))
+            base = profile_for(str(table["base_url"]), spoken)
+            self._draft.add_profile(upstream, base, facts)
 
     def _use_for_model(self, target: str, used: dict[str, Table], path: str) -> None:
         """Apply the transformers of one model; only routes can change a single model."""

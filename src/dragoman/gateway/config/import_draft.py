@@ -38,6 +38,7 @@ _ENDPOINTS: Final = {
     "/chat/completions": "chat",
     "/messages": "anthropic",
     "/responses": "responses",
+    "/models": "gemini",
 }
 
 

@@ -74,7 +74,7 @@ def _table(table: Struct, path: tuple[str, ...], *, defaults: bool, header: str)
     """Write a table: its own keys, then the tables in it."""
     own, below = [], []
     if isinstance(table, Upstream) and not table.profile:
-        own.append(f"# profile: `{profile_for(table.base_url)}`, by the address")
+        own.append(f"# profile: `{profile_for(table.base_url, table.dialect)}`, by the address")
     for field in structs.fields(table):
         value = getattr(table, field.name)
         usual = not field.required and value == _default(field)
@@ -181,7 +181,7 @@ def first_file(
         base_url=toml_value(address),
         dialect=toml_value(spoken),
         key=_key_lines(vendor),
-        profile=toml_value(vendor.profile),
+        profile=toml_value(vendor.profiles.get(spoken, vendor.profile)),
         target=toml_value([target]),
         first=toml_value(target),
         remark=_remark(target),

@@ -144,12 +144,11 @@ class Server(Section, frozen=True):
 
 
 class Upstream(Section, frozen=True):
-    base_url: Address  # the URL before `/chat/completions`, `/messages` or `/responses`
+    base_url: Address  # the URL before `/chat/completions`, `/messages`, `/responses` or `/models`
     dialect: DialectText = "chat"
     key: Secret | None = None
-    auth: Literal["auto", "bearer", "x-api-key", "none"] = (
-        "auto"  # auto: the style of the dialect's vendor
-    )
+    # auto: the style of the dialect's vendor
+    auth: Literal["auto", "bearer", "x-api-key", "x-goog-api-key", "none"] = "auto"
     profile: ProfileName = ""  # empty: by the host of `base_url`, else `generic`
     format: FormatName = (
         "auto"  # family of native tool calls, a name of `formats`, `auto` or `none`

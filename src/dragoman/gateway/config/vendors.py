@@ -19,9 +19,10 @@ class Vendor(Struct, frozen=True, kw_only=True):
     others: dict[DialectName, str] = {}
     key_variable: str = ""  # where its key is usually kept; empty: it asks for none
     profile: str = GENERIC
+    profiles: dict[DialectName, str] = {}  # of dialects in which it is another upstream
     model: str  # a good first choice; `*` for servers that serve what they were started with
-    # What shows in an address that it is this one: a host (and all under it), or `:port` alone where
-    # the port is as good as a name.
+    # What shows in an address that it is this one: a host (and all under it), the end of one from a hyphen on, or
+    # `:port` alone where the port is as good as a name.
     hosts: tuple[str, ...] = ()
 
     @property
@@ -163,12 +164,26 @@ _ALL: Final = (
     ),
     Vendor(
         name="gemini",
-        description="Gemini through Google's OpenAI-compatible endpoint",
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        description="Google, Gemini models with an API key",
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        dialect="gemini",  # thought signatures are whole only here
+        others={"chat": "https://generativelanguage.googleapis.com/v1beta/openai"},
         key_variable="GEMINI_API_KEY",
-        profile="gemini",
+        profile="gemini-api",
+        profiles={"chat": "gemini"},
         model="gemini-2.5-pro",
         hosts=("generativelanguage.googleapis.com",),
+    ),
+    Vendor(
+        name="vertex",
+        description="Google Cloud's Vertex AI, Gemini models",
+        # With a project: …/v1/projects/PROJECT/locations/LOCATION/publishers/google, and a bearer token.
+        base_url="https://aiplatform.googleapis.com/v1/publishers/google",
+        dialect="gemini",
+        key_variable="VERTEX_API_KEY",
+        profile="vertex",
+        model="gemini-2.5-pro",
+        hosts=("aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
     ),
     Vendor(
         name="ollama",
@@ -273,12 +288,16 @@ def vendor_at(base_url: str) -> Vendor | None:
         return None
     for vendor in _ALL:
         for known in vendor.hosts:
-            if known in (f":{port}", host) or host.endswith(f".{known}"):
+            under = known if known.startswith("-") else f".{known}"
+            if known in (f":{port}", host) or host.endswith(under):
                 return vendor
     return None
 
 
-def profile_for(base_url: str) -> str:
-    """Return the name of the profile that fits an address; `generic` if nothing is known of it."""
+def profile_for(base_url: str, dialect: DialectName = "") -> str:
+    """Return the name of the profile that fits an address; `generic` if nothing is known of it.
+
+    `dialect` is the one that is spoken there; empty: the vendor's first.
+    """
     vendor = vendor_at(base_url)
-    return GENERIC if vendor is None else vendor.profile
+    return GENERIC if vendor is None else vendor.profiles.get(dialect, vendor.profile)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from dragoman.dialects.gemini.request_reader import joined_request
+from dragoman.dialects.dialect import PathRequest
+from dragoman.dialects.gemini.request_reader import joined_request, read_path
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate_requests import read_request, translate_request
@@ -166,27 +167,67 @@ def test_a_request_may_stream():
 
 
 @pytest.mark.parametrize(
-    ("path", "model", "stream"),
+    ("path", "query", "asked"),
     [
-        ("/v1beta/models/gemini-3-pro:generateContent", "gemini-3-pro", False),
-        ("/v1beta/models/qwen3:8b:streamGenerateContent?alt=sse", "qwen3:8b", True),
-        ("/v1beta1/publishers/google/models/a%2Fb:generateContent", "a/b", False),
-        ("/v1/projects/p/locations/l/publishers/g/models/m:streamGenerateContent", "m", True),
+        ("/v1beta/models/gemini-3-pro:generateContent", {}, ("answer", "gemini-3-pro", False)),
+        ("/v1/models/m:generateContent", {"key": "k"}, ("answer", "m", False)),
+        (
+            "/v1beta/models/qwen3:8b:streamGenerateContent",
+            {"alt": "sse"},
+            ("answer", "qwen3:8b", True),
+        ),
+        ("/v1beta/models/m:streamGenerateContent", {}, ("answer", "m", True, "list")),
+        ("/v1beta/models/m:streamGenerateContent", {"$alt": "sse"}, ("answer", "m", True)),
+        ("/v1beta1/publishers/google/models/a%2Fb:countTokens", {}, ("count_tokens", "a/b", False)),
+        (
+            "/v1/projects/p/locations/l/publishers/g/models/m:streamGenerateContent",
+            {"alt": "sse"},
+            ("answer", "m", True),
+        ),
+        ("/v1/projects/p/locations/l/endpoints/7:generateContent", {}, ("answer", "7", False)),
+        ("/base/v1beta/models/a/models/b:generateContent", {}, ("answer", "a/models/b", False)),
+        ("/v1beta/models/m:embedContent", {}, ("nothing",)),
+        ("/v1beta/cachedContents", {}, ("nothing",)),
     ],
 )
-def test_the_path_names_the_model_and_the_kind_of_answer(path, model, stream):
-    joined = json.loads(joined_request(path, b'{"contents":[]}') or b"null")
-
-    assert {"contents": [], "model": model, "stream": stream} == joined
+def test_the_path_names_the_model_and_the_kind_of_answer(path, query, asked):
+    assert PathRequest(*asked) == read_path("POST", path, query)
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1beta/models", "/v1beta/models/m:embedContent", "/v1/messages"]
+    ("path", "asked"),
+    [
+        ("/v1beta/models", ("models",)),
+        ("/v1beta/models/", ("models",)),
+        ("/v1beta/models/a%2Fb", ("models", "a/b")),
+        ("/v1beta1/publishers/google/models", ("models",)),
+        ("/v1beta/files", ("nothing",)),
+    ],
 )
-def test_other_paths_are_not_requests(path):
-    assert joined_request(path, b"{}") is None
+def test_lists_of_models_have_paths_too(path, asked):
+    assert PathRequest(*asked) == read_path("GET", path, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/messages"), ("GET", "/v1/models"), ("GET", "/v1/models/m:generateContent")],
+)
+def test_other_paths_are_not_of_the_dialect(method, path):
+    assert read_path(method, path, {}) is None
+
+
+def test_a_request_and_its_path_are_one_object():
+    asked = PathRequest("answer", "m", stream=True)
+    wrapped = b'{"generateContentRequest":{"model":"models/x","contents":[1]}}'
+
+    assert {"contents": [], "model": "m", "stream": True} == json.loads(
+        joined_request(asked, b'{"contents":[],"model":"another"}')
+    )
+    assert {"contents": [1], "model": "m", "stream": False} == json.loads(
+        joined_request(PathRequest("count_tokens", "m"), wrapped)
+    )
 
 
 def test_a_body_that_is_not_an_object_is_refused():
     with pytest.raises(MalformedError):
-        joined_request("/v1beta/models/m:generateContent", b"[]")
+        joined_request(PathRequest("answer", "m"), b"[]")

@@ -313,7 +313,7 @@ BARE = (
         (
             UP + 'dialect = "openai"',
             (
-                "upstreams.up.dialect: expected one of `anthropic`, `chat`, `responses`, "
+                "upstreams.up.dialect: expected one of `anthropic`, `chat`, `gemini`, `responses`, "
                 'got the text "openai"'
             ),
         ),
