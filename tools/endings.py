@@ -13,10 +13,15 @@ from pathlib import Path
 
 from tests.support import endings
 from tests.support.endings import ENDINGS, Ending, Seen
-from tests.support.gateway import DIALECTS, stand
+from tests.support.gateway import ALL_DIALECTS, stand
 
 PAGE = Path(__file__).parent.parent / "docs" / "endings.md"
-TITLES = {"anthropic": "Messages client", "chat": "Chat client", "responses": "Responses client"}
+TITLES = {
+    "anthropic": "Messages client",
+    "chat": "Chat client",
+    "responses": "Responses client",
+    "gemini": "Gemini client",
+}
 INTRODUCTION = """\
 # How responses end
 
@@ -53,6 +58,7 @@ def page() -> str:
         ("chat", "Chat upstream"),
         ("anthropic", "Messages upstream"),
         ("responses", "Responses upstream"),
+        ("gemini", "Gemini upstream"),
     ):
         # The upstream `strict` of the tests speaks Chat.
         rows = [
@@ -60,15 +66,15 @@ def page() -> str:
             for one in ENDINGS
             if (one.upstream if one.upstream in TITLES else "chat") == upstream
         ]
-        heads = " | ".join(TITLES[dialect] for dialect in DIALECTS)
+        heads = " | ".join(TITLES[dialect] for dialect in ALL_DIALECTS)
         lines = [
             f"## {title}",
             "",
             f"| The upstream sends | {heads} |",
-            "|---" * (len(DIALECTS) + 1) + "|",
+            "|---" * (len(ALL_DIALECTS) + 1) + "|",
         ]
         lines += [
-            f"| {one.meaning} | {' | '.join(_cell(one, name) for name in DIALECTS)} |"
+            f"| {one.meaning} | {' | '.join(_cell(one, name) for name in ALL_DIALECTS)} |"
             for one in rows
         ]
         parts.append("\n".join(lines) + "\n")
@@ -107,8 +113,10 @@ def _events(body: str) -> Iterator[dict]:
 
 
 def _error(error: dict) -> str:
-    words = dict.fromkeys(error.get(key) for key in ("type", "code"))  # often the same word twice
-    return " ".join(f"`{word}`" for word in words if word)
+    words = dict.fromkeys(
+        error.get(key) for key in ("type", "status", "code")
+    )  # often the same word twice
+    return " ".join(f"`{word}`" for word in words if word and isinstance(word, str))
 
 
 def _chat_body(body: dict) -> str:
@@ -154,8 +162,28 @@ def _reason(response: dict) -> str:
     return f" `{details['reason']}`" if details else ""
 
 
-BODIES = {"chat": _chat_body, "anthropic": _messages_body, "responses": _responses_body}
-STREAMS = {"chat": _chat_stream, "anthropic": _messages_stream, "responses": _responses_stream}
+def _gemini_body(body: dict) -> str:
+    return f"`finishReason: {body['candidates'][0]['finishReason']}`"
+
+
+def _gemini_stream(events: list[dict]) -> str:
+    if "error" in events[-1]:
+        return f"`error` {_error(events[-1]['error'])}, twice"
+    return _gemini_body(events[-1])
+
+
+BODIES = {
+    "chat": _chat_body,
+    "anthropic": _messages_body,
+    "responses": _responses_body,
+    "gemini": _gemini_body,
+}
+STREAMS = {
+    "chat": _chat_stream,
+    "anthropic": _messages_stream,
+    "responses": _responses_stream,
+    "gemini": _gemini_stream,
+}
 
 
 if __name__ == "__main__":

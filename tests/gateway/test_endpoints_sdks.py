@@ -1,6 +1,7 @@
-"""The official SDKs through a running gateway, in all nine directions, streaming and not."""
+"""The official SDKs through a running gateway, in all sixteen directions, streaming and not."""
 
 import asyncio
+import itertools
 import json
 import re
 
@@ -11,11 +12,12 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Settings
 from dragoman.simulator.answer import seed_of
+from dragoman.simulator.answer_writers import gemini
 from dragoman.simulator.answer_writers.anthropic import signature
 from dragoman.simulator.exchanges import RecordedExchange
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import ALL_DIALECTS, DIALECTS, Stand, settings_for, stand
 from tests.support.received import received
-from tests.support.talks import Sdks
+from tests.support.talks import GeminiCliTalk, Said, Sdks
 
 WEATHER = {
     "name": "get_weather",
@@ -36,12 +38,20 @@ WRITE = {
     },
 }
 FAMILIES = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax-m2")
-PROFILES = {"chat": "deepseek", "anthropic": "anthropic", "responses": "openai"}
+PROFILES = {
+    "chat": "deepseek",
+    "anthropic": "anthropic",
+    "responses": "openai",
+    "gemini": "gemini-api",
+}
 THOUGHT = "Let me think about this. I know what to do."
 MARKUP = re.compile(r"<[|｜/\w]|functions\.")
 
-clients = pytest.mark.parametrize("client", DIALECTS)
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+clients = pytest.mark.parametrize("client", ALL_DIALECTS)
+upstreams = pytest.mark.parametrize("upstream", ALL_DIALECTS)
+# For what does not depend on both: all old directions, and one into each of the new sides.
+SOME = [*itertools.product(DIALECTS, DIALECTS), ("gemini", "chat"), ("anthropic", "gemini")]
+directions = pytest.mark.parametrize(("client", "upstream"), SOME)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
@@ -101,8 +111,7 @@ def test_parallel_calls_come_and_their_results_return(
     assert [*zip(first.ids, ("sunny in Ulm", "written down"), strict=True)] == [*history.results]
 
 
-@clients
-@upstreams
+@directions
 @ways
 @pytest.mark.parametrize("family", ["plain", "kimi-k2", "glm-4.6"])
 def test_call_of_a_hundred_kilobytes_arrives_whole(
@@ -137,15 +146,33 @@ def test_reasoning_returns_to_the_upstream_that_made_it(
     history = received(vendors.simulator.exchanges[-1])
 
     assert THOUGHT == first.reasoning
-    assert (THOUGHT,) == history.reasoning
+    assert (() if upstream == "gemini" else (THOUGHT,)) == history.reasoning
     assert first.ids == history.ids
     assert [*zip(first.ids, ("sunny", "and warm"), strict=True)] == [*history.results]
-    assert signed(upstream, begun) == history.state
+    assert signed(upstream, begun, first) == history.state
 
 
-def signed(upstream: str, begun: RecordedExchange) -> tuple[str, ...]:
-    """Return what the simulator signs its thought with."""
+@upstreams
+def test_reasoning_returns_through_a_client_that_drops_thoughts(
+    vendors: Stand, vendor_sdks: Sdks, upstream: str
+) -> None:
+    model = f"{upstream}/plain+think+parallel:2"
+    talk = GeminiCliTalk(vendor_sdks.google, model, stream=True, tools=(WEATHER,))
+    first = talk.ask("How is it in Bonn?")
+    begun = vendors.simulator.exchanges[-1]
+    talk.answer(first, "sunny", "and warm")
+    history = received(vendors.simulator.exchanges[-1])
+
+    assert (() if upstream == "gemini" else (THOUGHT,)) == history.reasoning
+    assert first.ids == history.ids
+    assert signed(upstream, begun, first) == history.state
+
+
+def signed(upstream: str, begun: RecordedExchange, first: Said) -> tuple[str, ...]:
+    """Return what the simulator signs its thought with, or its first call."""
     match upstream:
+        case "gemini":
+            return (gemini.signature(*first.calls[0][:2]),)
         case "anthropic":
             return (signature(THOUGHT),)
         case "responses":
@@ -153,8 +180,7 @@ def signed(upstream: str, begun: RecordedExchange) -> tuple[str, ...]:
     return ()
 
 
-@clients
-@upstreams
+@directions
 @ways
 @pytest.mark.parametrize("family", FAMILIES)
 def test_c1_k2_1_calls_leaked_into_reasoning_become_calls(

@@ -15,8 +15,8 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, TimeoutChanges
 from dragoman.limits import Limits
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for
-from tests.support.simulator import question
+from tests.support.gateway import ALL_DIALECTS, Stand, settings_for
+from tests.support.simulator import question, wire
 
 ROOT = Path(__file__).parent.parent / "gateway" / "endings"
 WEATHER = {
@@ -304,7 +304,7 @@ _SAMPLED = (
 )
 ENDINGS += tuple(
     ending._replace(name=f"{ending.name}_from_{upstream}", upstream=upstream)
-    for upstream in ("anthropic", "responses")
+    for upstream in ("anthropic", "responses", "gemini")
     for ending in ENDINGS
     if ending.name in _SAMPLED.split()
 )
@@ -324,7 +324,7 @@ def settings(url: str) -> Settings:
     routes += [
         # Nothing else is hurried: a busy machine takes its time.
         Route(match=Match(model=f"{name}/*+{fault}*"), to=(f"{name}/*",), timeouts=quick)
-        for name in DIALECTS
+        for name in ALL_DIALECTS
         for fault in ("stall", "slow")
     ]
     return structs.replace(
@@ -354,9 +354,10 @@ async def _asked(stand: Stand, ending: Ending, dialect: str, way: Way) -> str:
         tools=[WEATHER],
         stream=way == "stream",
     )
+    path, sent = wire(dialect, body)
     async with (
         aiohttp.ClientSession() as http,
-        http.post(stand.url + PATHS[dialect], json=body) as response,
+        http.post(stand.url + path, json=sent) as response,
     ):
         received = await response.read()  # raises if the body has no proper end
     # What a stream's headers warn of depends on how much of it came with the first content.
@@ -401,7 +402,7 @@ async def ask_all(stand: Stand, names: Collection[str] = ()) -> dict[tuple[Endin
     cases = [
         (ending, dialect)
         for ending in ENDINGS
-        for dialect in DIALECTS
+        for dialect in ALL_DIALECTS
         if not names or ending.name in names
     ]
     gate = asyncio.Semaphore(16)
@@ -475,4 +476,24 @@ def _failed_responses(lines: list[str]) -> list[str]:
     ]
 
 
-_JUDGES = {"chat": _failed_chat, "anthropic": _failed_messages, "responses": _failed_responses}
+def _failed_gemini(lines: list[str]) -> list[str]:
+    *content, error = [json.loads(line) for line in lines]
+
+    assert error["error"]["message"]
+    assert isinstance(error["error"]["code"], int)
+    for chunk in content:
+        assert [None] == [one.get("finishReason") for one in chunk["candidates"]]
+    return [
+        json.dumps(part["functionCall"]["args"])
+        for chunk in content
+        for part in chunk["candidates"][0]["content"]["parts"]
+        if "functionCall" in part
+    ]
+
+
+_JUDGES = {
+    "chat": _failed_chat,
+    "anthropic": _failed_messages,
+    "responses": _failed_responses,
+    "gemini": _failed_gemini,
+}

@@ -16,7 +16,14 @@ from dragoman.simulator.server import Simulator
 
 T = TypeVar("T")
 DIALECTS = ("chat", "anthropic", "responses")
-UNUSABLE = {"chat": 424, "anthropic": 424, "responses": 400}  # statuses of an unusable upstream
+# For suites in which the dialect matters; the others take three, which cost half as much.
+ALL_DIALECTS = (*DIALECTS, "gemini")
+UNUSABLE = {
+    "chat": 424,
+    "anthropic": 424,
+    "responses": 400,
+    "gemini": 424,
+}  # statuses of an unusable upstream
 PATHS = {
     "chat": "/v1/chat/completions",
     "anthropic": "/v1/messages",
@@ -48,12 +55,17 @@ def settings_for(url: str, **changes: Any) -> Settings:
     A model `anthropic/plain+cut:9` asks the simulator for `plain+cut:9` in Messages.
     """
     upstreams = {
-        name: Upstream(base_url=f"{url}/v1", dialect=name, retries=0, models=("plain",))
-        for name in DIALECTS
+        name: Upstream(
+            base_url=f"{url}/{'v1beta' if name == 'gemini' else 'v1'}",
+            dialect=name,
+            retries=0,
+            models=("plain",),
+        )
+        for name in ALL_DIALECTS
     }
     fallback = Route(name="rest", match=Match(model="*"), to=("chat/*",))
     routes = tuple(
-        Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS
+        Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in ALL_DIALECTS
     )
     return structs.replace(
         Settings(server=Server(port=0), upstreams=upstreams, routes=(*routes, fallback)), **changes

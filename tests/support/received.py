@@ -27,6 +27,8 @@ def received(exchange: RecordedExchange) -> Received:
     body: Any = exchange.json
     if exchange.path.endswith("/messages"):
         return _messages(body)
+    if "/models/" in exchange.path:
+        return _gemini(body)
     return _responses(body) if exchange.path.endswith("/responses") else _chat(body)
 
 
@@ -95,6 +97,18 @@ def _responses(body: Json) -> Received:
             for item in items
             if item.get("type") == "function_call_output"
         ),
+    )
+
+
+def _gemini(body: Json) -> Received:
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    return Received(
+        tuple(part["text"] for part in parts if part.get("thought")),
+        tuple(part["thoughtSignature"] for part in parts if "thoughtSignature" in part),
+        tuple((one.get("id", ""), one["name"], one["args"]) for one in calls),
+        tuple((one.get("id", ""), one["response"]["output"]) for one in results),
     )
 
 

@@ -65,11 +65,23 @@ def question(
                 body["stream_options"] = {"include_usage": True}
         case "anthropic":
             body |= {"messages": [turn], "max_tokens": 100_000}
+        case "gemini":
+            body["contents"] = [{"role": "user", "parts": [{"text": text}]}]
         case _:
             body["input"] = [turn]
     if tools is not None:
-        body["tools"] = [declared(dialect, tool) for tool in tools]
+        listed = [declared(dialect, tool) for tool in tools]
+        body["tools"] = [{"functionDeclarations": listed}] if dialect == "gemini" else listed
     return body | more
+
+
+def wire(dialect: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the path of a request and its body there: Gemini's path names the model and the kind of answer."""
+    if dialect != "gemini":
+        return PATHS[dialect], body
+    sent = {name: value for name, value in body.items() if name not in ("model", "stream")}
+    verb = "streamGenerateContent?alt=sse" if body.get("stream") else "generateContent"
+    return f"/v1beta/models/{body['model']}:{verb}", sent
 
 
 def declared(dialect: str, tool: dict[str, Any]) -> dict[str, Any]:
@@ -79,13 +91,16 @@ def declared(dialect: str, tool: dict[str, Any]) -> dict[str, Any]:
         case "anthropic":
             shape = {key: value for key, value in tool.items() if key != "parameters"}
             return shape | {"input_schema": tool["parameters"]}
+        case "gemini":
+            shape = {key: value for key, value in tool.items() if key != "parameters"}
+            return shape | {"parametersJsonSchema": tool["parameters"]}
         case _:
             return {"type": "function", "strict": False, **tool}
 
 
 def answered(dialect: str, body: dict[str, Any], result: str = "12 degrees") -> dict[str, Any]:
     """Return a request whose first call was made and answered."""
-    field = "input" if dialect == "responses" else "messages"
+    field = {"responses": "input", "gemini": "contents"}.get(dialect, "messages")
     match dialect:
         case "chat":
             call = {
@@ -103,6 +118,13 @@ def answered(dialect: str, body: dict[str, Any], result: str = "12 degrees") -> 
             more = [
                 {"role": "assistant", "content": [call]},
                 {"role": "user", "content": [outcome]},
+            ]
+        case "gemini":
+            call = {"id": "call_1", "name": "get_weather", "args": {}}
+            outcome = {"id": "call_1", "name": "get_weather", "response": {"output": result}}
+            more = [
+                {"role": "model", "parts": [{"functionCall": call}]},
+                {"role": "user", "parts": [{"functionResponse": outcome}]},
             ]
         case _:
             call = {
@@ -141,6 +163,7 @@ def ask(dialect: str, body: Any, *, idle: float = 10.0) -> Got:
 
     async def run() -> Got:
         async with Simulator() as simulator:
-            return await post(simulator, PATHS[dialect], body, idle=idle)
+            path, sent = wire(dialect, body) if isinstance(body, dict) else (PATHS[dialect], body)
+            return await post(simulator, path, sent, idle=idle)
 
     return asyncio.run(run())

@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple, Self
 
 import anthropic
+import httpx2
 import openai
 
 Json = dict[str, Any]
@@ -205,7 +206,74 @@ def responses_said(whole: Json) -> Said:
     return Said("".join(texts), "".join(thoughts), calls, whole["status"], whole["model"], whole)
 
 
+class GeminiTalk(Talk):
+    """A client of `generateContent` that reads as strictly as Google's SDKs: `data: ` lines and blank ones."""
+
+    done = called = "STOP"
+    drops_thoughts = False
+
+    def _turn(self) -> Said:
+        fields = {"contents": self.history, **self._fields}
+        model = fields.pop("model")
+        verb = "streamGenerateContent?alt=sse" if self._stream else "generateContent"
+        got = self._client.post(f"/v1beta/models/{model}:{verb}", json=fields)
+        got.raise_for_status()
+        chunks = [got.json()]
+        if self._stream:
+            lines = [line for line in got.text.splitlines() if line]
+            assert all(line.startswith("data: {") for line in lines), lines
+            chunks = [json.loads(line.removeprefix("data: ")) for line in lines]
+        parts = [part for chunk in chunks for part in _content(chunk)]
+        kept = [part for part in parts if not (self.drops_thoughts and part.get("thought"))]
+        self.history.append({"role": "model", "parts": kept})
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        return Said(
+            "".join(part.get("text", "") for part in parts if not part.get("thought")),
+            "".join(part["text"] for part in parts if part.get("thought")),
+            tuple((one["id"], one["name"], one["args"]) for one in calls),
+            chunks[-1]["candidates"][0]["finishReason"],
+            chunks[-1]["modelVersion"],
+            chunks[-1],
+        )
+
+    def ask(self, text: str) -> Said:
+        self.history.append({"role": "user", "parts": [{"text": text}]})
+        return self._turn()
+
+    def _declared(self, tools: tuple[Json, ...]) -> Json:
+        listed = [self._tool(tool) for tool in tools]
+        thinking = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+        return thinking | ({"tools": [{"functionDeclarations": listed}]} if tools else {})
+
+    def _tool(self, tool: Json) -> Json:
+        return {
+            "name": tool["name"],
+            "description": tool.get("description", ""),
+            "parametersJsonSchema": tool["parameters"],
+        }
+
+    def _results(self, said: Said, results: tuple[str, ...]) -> list[Json]:
+        parts = [
+            {"functionResponse": {"id": call_id, "name": name, "response": {"output": result}}}
+            for (call_id, name, _), result in zip(said.calls, results, strict=True)
+        ]
+        return [{"role": "user", "parts": parts}]
+
+
+class GeminiCliTalk(GeminiTalk):
+    """A client that drops thoughts and keeps the signatures of calls, as Gemini CLI does."""
+
+    drops_thoughts = True
+
+
+def _content(chunk: Json) -> list[Json]:
+    (candidate,) = chunk["candidates"]
+    assert "model" == candidate["content"]["role"]
+    return candidate["content"]["parts"]
+
+
 TALKS: dict[str, type[Talk]] = {
+    "gemini": GeminiTalk,
     "chat": ChatTalk,
     "anthropic": MessagesTalk,
     "responses": ResponsesTalk,
@@ -230,12 +298,17 @@ class Sdks:
             http_client=anthropic.DefaultHttpxClient(verify=False),
         )
 
+        self.google = httpx2.Client(
+            base_url=url, headers={"x-goog-api-key": key}, timeout=60, verify=False
+        )
+
     def talk(self, dialect: str, model: str, **how: Any) -> Talk:
         """Begin a conversation."""
         return TALKS[dialect](self.of(dialect), model, **how)
 
     def of(self, dialect: str) -> Any:
-        return self.anthropic if dialect == "anthropic" else self.openai
+        clients = {"anthropic": self.anthropic, "gemini": self.google}
+        return clients.get(dialect, self.openai)
 
     def __enter__(self) -> Self:
         return self
@@ -243,3 +316,4 @@ class Sdks:
     def __exit__(self, *_: object) -> None:
         self.openai.close()
         self.anthropic.close()
+        self.google.close()

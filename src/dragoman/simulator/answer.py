@@ -40,7 +40,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         return sum(map(len, self.writes))
 
 
-def read(dialect: DialectName, body: bytes) -> ReceivedRequest:
+def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> ReceivedRequest:
     """Read a request, strictly.
 
     Raises:
@@ -52,7 +52,11 @@ def read(dialect: DialectName, body: bytes) -> ReceivedRequest:
     fields: Fields = msgspec.json.decode(body)
     name = parse_model(request.model)
     return ReceivedRequest(
-        request=request, fields=fields, seed=seed_of(dialect, body), family=name.family
+        request=request,
+        fields=fields,
+        seed=seed_of(dialect, body),
+        family=name.family,
+        as_list=as_list,
     )
 
 
@@ -114,7 +118,8 @@ def send(play: Play) -> Answer:
         body = answer_writers.body(play)
         headers["content-type"] = JSON
         return _stopped(Answer(headers=headers, writes=[body], length=len(body)), how)
-    headers |= {"content-type": SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
+    kind = JSON if play.asked.as_list else SSE
+    headers |= {"content-type": kind, "cache-control": "no-cache", "x-accel-buffering": "no"}
     return _stopped(Answer(headers=headers, writes=answer_writers.stream(play)), how)
 
 

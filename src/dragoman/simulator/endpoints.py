@@ -48,6 +48,24 @@ def model(name: str) -> Fields:
     }
 
 
+def google_models() -> Fields:
+    """Return all bases, in the shape that Google's clients read."""
+    listed = models()["data"]
+    assert isinstance(listed, list)  # noqa: S101 -- made above
+    return {"models": [google_model(str(one["id"])) for one in listed if isinstance(one, dict)]}
+
+
+def google_model(name: str) -> Fields:
+    """Return one model in the shape that Google's clients read; every name is valid."""
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": f"Simulated {name.removeprefix(PREFIX)}",
+        "inputTokenLimit": _CONTEXT,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+    }
+
+
 def count_tokens(dialect: DialectName, body: bytes) -> Fields:
     """Return the token count of a request.
 
@@ -58,6 +76,8 @@ def count_tokens(dialect: DialectName, body: bytes) -> Fields:
     if dialect == "anthropic":
         fields.setdefault("max_tokens", 1)  # not a field of this endpoint
     asked = read(dialect, msgspec.json.encode(fields))
+    if dialect == "gemini":
+        return {"totalTokens": input_tokens(asked)}
     counted: Fields = {"input_tokens": input_tokens(asked)}
     return counted if dialect == "anthropic" else {"object": "response.input_tokens", **counted}
 

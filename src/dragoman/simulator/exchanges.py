@@ -11,7 +11,14 @@ from dragoman.simulator.play import Fields, Json
 _MOST: Final = 1_000  # exchanges that are remembered
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of their bodies
 _CREDENTIALS: Final = frozenset(
-    {"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"}
+    {
+        "authorization",
+        "x-api-key",
+        "x-goog-api-key",
+        "api-key",
+        "proxy-authorization",
+        "cookie",
+    }
 )
 _SHOWN: Final = 4  # characters of a credential
 

@@ -21,7 +21,9 @@ CREATED: Final = 1_750_000_000
 EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: send everything, then stop without a clean end
 TOKEN: Final = 4  # characters
 _MOST_PIECES: Final = 100_000  # a name may ask for texts of many MiB: they come in larger pieces
-_READ: Final = ("system", "instructions", "messages", "input", "tools", "prompt")
+_READ: Final = (
+    "system", "instructions", "systemInstruction", "messages", "input", "contents", "tools", "prompt",
+)  # fmt: skip
 
 Finish: TypeAlias = Literal["stop", "stop_sequence", "tool_calls", "length", "content_filter"]
 FrameKind: TypeAlias = Literal[
@@ -45,6 +47,7 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
     fields: Fields  # the decoded body, for fields that the response repeats
     seed: str  # hexadecimal; the same for the same request
     family: str = ""  # the grammar of calls; empty: structured calls
+    as_list: bool = False  # Gemini: the stream is one JSON list
     cached_tokens: int = 0  # of its beginning, as far as the server has read it before
 
     @property
@@ -98,6 +101,8 @@ class Style(Struct, frozen=True, kw_only=True):
     index_zero: bool = False
     null_content: bool = False
     event_lines: bool = True
+    call_ids: bool = True  # Gemini
+    signature_apart: bool = False  # Gemini: on a separate part at the end
     crlf: bool = False
     comments: bool = False
     reasoning_fields: tuple[str, ...] = ("reasoning_content",)  # of Chat

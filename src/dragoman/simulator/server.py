@@ -14,7 +14,8 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import DragomanError, TooLargeError, cannot_listen
+from dragoman.dialects.dialect import PathRequest
+from dragoman.errors import DragomanError, MalformedError, TooLargeError, cannot_listen
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
@@ -48,7 +49,7 @@ _Make: TypeAlias = Callable[[web.Request, bytes], Answer]
 
 
 class Simulator:
-    """A deterministic model that speaks Chat Completions, Messages and Responses over HTTP.
+    """A deterministic model that speaks Chat Completions, Messages, Responses and `generateContent` over HTTP.
 
     Serves while its context is open; `url` says where, `exchanges` what it received.
     """
@@ -131,6 +132,9 @@ class Simulator:
             add("POST", f"{prefix}/tokenize", self._served(_tokenize))
             add("GET", f"{prefix}/models", self._models)
             add("GET", prefix + "/models/{model:.+}", self._model)
+        # Paths that name the model, of AI Studio and Vertex.
+        add("POST", "/{base:.*}models/{model:.+}", self._served(self._answer_or_count))
+        add("GET", "/{base:v1beta.*}", self._google_models)
         for path in ("/", "/health"):
             app.router.add_get(path, self._health)  # HEAD too
         add("GET", "/sim/exchanges", self._list_exchanges)
@@ -148,6 +152,7 @@ class Simulator:
             try:
                 body = await _body(request)
                 self.exchanges.keep(exchange, body)
+                body = _joined(request, body)
                 made = make(request, body)
             except DragomanError as error:
                 made = refusal(spoken, error, seed_of(spoken, body))
@@ -165,7 +170,8 @@ class Simulator:
         known = self._memory.answer(seed)
         if known is not None:
             return known
-        asked = read(spoken, body)
+        named = _named(request)
+        asked = read(spoken, body, as_list=named is not None and named.framing == "list")
         caches = PROMPT_CACHE in asked.request.model
         if caches:
             asked = structs.replace(asked, cached_tokens=self._prompts.read(asked))
@@ -177,6 +183,22 @@ class Simulator:
         if self._script is None and "+fail" not in asked.request.model and not caches:
             self._memory.keep(seed, made)
         return made
+
+    def _answer_or_count(self, request: web.Request, body: bytes) -> Answer:
+        named = _named(request)
+        if named is None or named.asks == "nothing":
+            raise _NotServedError(f"the simulator serves no {request.method} {request.path}")
+        return (
+            _count(request, body) if named.asks == "count_tokens" else self._answer(request, body)
+        )
+
+    async def _google_models(self, request: web.Request) -> web.Response:
+        named = _named(request)
+        if named is None or named.asks != "models":
+            return await self._nothing(request)
+        if named.model:
+            return _json_response(endpoints.google_model(named.model))
+        return _json_response(endpoints.google_models())
 
     async def _models(self, _request: web.Request) -> web.Response:
         return _json_response(endpoints.models())
@@ -212,9 +234,29 @@ class Simulator:
         return _json_response(fields, status=404)
 
 
+class _NotServedError(MalformedError):
+    """A verb that is not simulated."""
+
+    http_status = 404
+
+
+def _named(request: web.Request) -> PathRequest | None:
+    """Return what a path asks for that names the model; None for the other paths."""
+    paths = dialect("gemini").model_paths
+    assert paths is not None  # noqa: S101 -- a fact of this dialect
+    return paths.read(request.method, request.rel_url.raw_path, request.query)
+
+
+def _joined(request: web.Request, body: bytes) -> bytes:
+    """Return a request as one object, with what its path names."""
+    named, paths = _named(request), dialect("gemini").model_paths
+    return body if named is None or paths is None else paths.join(named, body)
+
+
 def _dialect(request: web.Request) -> DialectName:
     path = request.path.removeprefix("/v1")
-    return _ANSWERS.get(path) or _COUNTS.get(path) or "chat"
+    known = _ANSWERS.get(path) or _COUNTS.get(path)
+    return known or ("chat" if _named(request) is None else "gemini")
 
 
 async def _body(request: web.Request) -> bytes:

@@ -4,9 +4,9 @@ They are written by hand and know nothing of the writers in `dragoman.dialects`:
 code would share their faults.
 """
 
-from dragoman.simulator.answer_writers import anthropic, chat, responses
+from dragoman.simulator.answer_writers import anthropic, chat, gemini, responses
 from dragoman.simulator.answer_writers.errors import words
-from dragoman.simulator.answer_writers.frames import encode, encode_body
+from dragoman.simulator.answer_writers.frames import encode, encode_body, encode_list
 from dragoman.simulator.play import Fields, Frame, Play
 from dragoman.turn.request import DialectName
 
@@ -20,10 +20,14 @@ def stream(play: Play) -> list[bytes]:
             frames = anthropic.frames(play)
         case "responses":
             frames = responses.frames(play)
+        case "gemini":
+            frames = gemini.frames(play)
     for edit in play.style.edits:
         frames = edit(frames, play)
     if play.asked.request.dialect == "responses":
         responses.number(frames)
+    if play.asked.as_list:
+        return encode_list(frames)
     return encode(frames, play.style)
 
 
@@ -36,6 +40,8 @@ def body(play: Play) -> bytes:
             fields = anthropic.body(play)
         case "responses":
             fields = responses.body(play)
+        case "gemini":
+            fields = gemini.body(play)
     return encode_body(fields)
 
 
@@ -47,6 +53,8 @@ def failure(play: Play, status: int) -> list[Frame]:
             return chat.failure(wording.code, wording.chat, wording.message)
         case "anthropic":
             return anthropic.failure(play, status, wording.message)
+        case "gemini":
+            return gemini.failure(status, wording.message)
         case _:
             return responses.failure(play, status, wording.message)
 
@@ -64,6 +72,8 @@ def error(  # noqa: PLR0913 -- all that an error body holds
     wording = words(status)
     if dialect == "anthropic":
         fields: Fields = anthropic.error(status, message or wording.message, request_id)
+    elif dialect == "gemini":
+        fields = gemini.error(status, message or wording.message, param)
     else:
         fields = chat.error(
             message or wording.message, wording.chat, code or wording.code, param or None

@@ -31,6 +31,16 @@ def _encoded(frames: Iterable[Frame], style: Style) -> Iterator[bytes]:
             yield b"data: %b\n\n" % write(frame.data)
 
 
+def encode_list(frames: Sequence[Frame]) -> list[bytes]:
+    """Return the events as one JSON list, each with what comes before it, as Google does without `alt=sse`."""
+    out = [b"%b%b" % (b",\r\n" if at else b"[", _object(one)) for at, one in enumerate(frames)]
+    return [*out, b"]"]
+
+
+def _object(frame: Frame) -> bytes:
+    return frame.raw.removeprefix(b"data: ").strip() if frame.raw else _ENCODER.encode(frame.data)
+
+
 def encode_body(fields: Fields) -> bytes:
     """Return a complete body."""
     return _ENCODER.encode(fields)

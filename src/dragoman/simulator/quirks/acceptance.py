@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from msgspec import structs
 
 from dragoman.errors import MalformedError
+from dragoman.simulator.answer_writers import gemini
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.content import think
@@ -27,11 +28,13 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
 _NINE: Final = re.compile(r"[A-Za-z0-9]{9}")
 _INSTRUCTIONS: Final = ("system", "developer")
 
+_HISTORIES: Final = ("input", "messages", "contents")
+
 Holds: TypeAlias = Callable[[Play], bool]
 
 
 def _messages(fields: Fields) -> list[Fields]:
-    listed = fields.get("input") if "input" in fields else fields.get("messages")
+    listed = next((fields[name] for name in _HISTORIES if name in fields), None)
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
@@ -190,6 +193,8 @@ def _needs_reasoning(play: Play, value: str) -> Play:
         complete = all(
             one.get(field) for one in _messages(play.asked.fields) if "tool_calls" in one
         )
+    elif play.asked.request.dialect == "gemini":
+        complete = all(map(_is_signed, _messages(play.asked.fields)))
     else:
         complete = all(map(_reasons, _turns_with_calls(play.asked.request)))
     if not complete:
@@ -201,6 +206,17 @@ def _needs_reasoning(play: Play, value: str) -> Play:
     return think(play, value)
 
 
+def _is_signed(content: Fields) -> bool:
+    """Return whether the first call of a content of Gemini, if it has one, carries the signature it was given."""
+    parts = content.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        call = part.get("functionCall") if isinstance(part, dict) else None
+        if isinstance(part, dict) and isinstance(call, dict):
+            own = gemini.signature(str(call.get("id", "")), str(call.get("name", "")))
+            return part.get("thoughtSignature") == own
+    return True
+
+
 def _reasoning_place(play: Play) -> str:
     """Return the name of the field, block or item that carries reasoning in this dialect."""
     match play.asked.request.dialect:
@@ -208,6 +224,8 @@ def _reasoning_place(play: Play) -> str:
             return play.style.reasoning_fields[0]
         case "anthropic":
             return "thinking"
+        case "gemini":
+            return "thought_signature"
         case _:
             return "reasoning"
 

@@ -169,6 +169,13 @@ ROWS: Final = (
         "Messages and Responses without `event:` lines",
         _flag(event_lines=False),
     ),
+    Quirk("no-ids", "", "Gemini's calls have no ids", _flag(call_ids=False)),
+    Quirk(
+        "signature-apart",
+        "",
+        "Gemini signs a call with the last chunk, not with the call",
+        _flag(signature_apart=True),
+    ),
     Quirk("garbage", "", "one event in the middle is not JSON", _edited(_garbage), fault=True),
     Quirk(
         "giant", "MB", "one event in the middle has that size", _giant, fault=True, bounds=(0, 256)

@@ -1,0 +1,165 @@
+"""Writes answers in Google's `generateContent`."""
+
+import base64
+import hashlib
+from typing import Final
+
+from dragoman.simulator.play import (
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    SimulatedCall,
+    as_object,
+    input_tokens,
+    pieces,
+)
+
+_FINISH: Final = {
+    "stop": "STOP",
+    "stop_sequence": "STOP",
+    "tool_calls": "STOP",
+    "length": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+}
+_STATUS: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "FAILED_PRECONDITION",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+
+
+def frames(play: Play) -> list[Frame]:
+    """Return the events of a streamed answer."""
+    size = play.style.piece
+    out = [_chunk(play, _thought(one)) for one in pieces(play.reply.reasoning, size)]
+    out += [_chunk(play, {"text": one}) for one in pieces(play.reply.text, size)]
+    out += [_chunk(play, one) for one in _calls(play)]
+    last = _chunk(play, _last_part(play), "finish")
+    candidate = last.data["candidates"]
+    assert isinstance(candidate, list)  # noqa: S101 -- made above
+    assert isinstance(candidate[0], dict)  # noqa: S101 -- made above
+    candidate[0]["finishReason"] = _finish(play)
+    if play.style.usage:
+        last.data["usageMetadata"] = _usage(play)
+    return [*out, last]
+
+
+def body(play: Play) -> Fields:
+    """Return a complete answer."""
+    reply = play.reply
+    parts: list[Json] = []
+    if reply.reasoning:
+        parts.append(_thought(reply.reasoning))
+    if reply.text:
+        parts.append({"text": reply.text})
+    parts += _calls(play)
+    last = _last_part(play)
+    if last != {"text": ""} or not parts:
+        parts.append(last)
+    candidate: Fields = {
+        "content": {"parts": parts, "role": "model"},
+        "finishReason": _finish(play),
+        "index": 0,
+    }
+    out: Fields = {"candidates": [candidate], **_head(play)}
+    if play.style.usage:
+        out["usageMetadata"] = _usage(play)
+    return out
+
+
+def failure(status: int, message: str) -> list[Frame]:
+    """Return the events that report a failure in a stream."""
+    return [Frame(kind="error", data=error(status, message))]
+
+
+def error(status: int, message: str, param: str = "") -> Fields:
+    """Return the body of an error."""
+    name = _STATUS.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    fields: Fields = {"code": status, "message": message, "status": name}
+    if param:
+        violation: Fields = {"field": param, "description": message}
+        kind = "type.googleapis.com/google.rpc.BadRequest"
+        fields["details"] = [{"@type": kind, "fieldViolations": [violation]}]
+    return {"error": fields}
+
+
+def signature(call_id: str, name: str) -> str:
+    """Return the signature of a call, so that one on another call can be detected."""
+    digest = hashlib.sha256(f"{name}/{call_id}".encode()).digest()
+    return base64.b64encode(b"sim" + digest).decode()
+
+
+def _head(play: Play) -> Fields:
+    return {"modelVersion": play.asked.request.model, "responseId": play.asked.id}
+
+
+def _chunk(play: Play, part: Fields, kind: FrameKind = "delta") -> Frame:
+    candidate: Fields = {"content": {"parts": [part], "role": "model"}, "index": 0}
+    return Frame(kind=kind, data={"candidates": [candidate], **_head(play)})
+
+
+def _thought(text: str) -> Fields:
+    return {"text": text, "thought": True}
+
+
+def _calls(play: Play) -> list[Fields]:
+    """Return the parts of all calls; the first one is signed, as Gemini 3 does it."""
+    parts: list[Fields] = []
+    for number, call in enumerate(play.reply.calls):
+        function: Fields = {"name": call.name, "args": _arguments(play, call)}
+        if play.style.call_ids:
+            function = {"id": call.id, **function}
+        part: Fields = {"functionCall": function}
+        if number == 0 and not play.style.signature_apart:
+            part["thoughtSignature"] = _signed(play)
+        parts.append(part)
+    return parts
+
+
+def _signed(play: Play) -> str:
+    call = play.reply.calls[0]
+    return signature(call.id if play.style.call_ids else "", call.name)
+
+
+def _arguments(play: Play, call: SimulatedCall) -> Json:
+    """Return the arguments of a call: as text where it ends in them, but the answer claims to be complete."""
+    cut = not call.complete and play.reply.finish == "tool_calls"
+    return call.arguments if cut else as_object(call)
+
+
+def _last_part(play: Play) -> Fields:
+    """Return the part that comes with the finish reason."""
+    if play.reply.calls:
+        if not play.style.signature_apart:
+            return {"text": ""}
+        return {"text": "", "thoughtSignature": _signed(play)}
+    if not play.reply.reasoning:
+        return {"text": ""}
+    return {"text": "", "thoughtSignature": signature("", play.reply.reasoning)}
+
+
+def _finish(play: Play) -> str:
+    return play.style.finish or _FINISH[play.reply.finish]
+
+
+def _usage(play: Play) -> Fields:
+    read, thought = input_tokens(play.asked), play.reply.reasoning_tokens
+    written = play.reply.output_tokens - thought
+    counts = {
+        "promptTokenCount": read,
+        "candidatesTokenCount": written,
+        "thoughtsTokenCount": thought,
+        "cachedContentTokenCount": play.asked.cached_tokens,
+        "totalTokenCount": read + written + thought,
+    }
+    return {name: number for name, number in counts.items() if number}
