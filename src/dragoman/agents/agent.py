@@ -41,6 +41,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     # A flag that takes a file, and the content of the file, which may hold the key.
     file: tuple[str, str] | None = None
+    # A variable that names a file, and the content of the file, which holds no key.
+    named_file: tuple[str, str] | None = None
 
 
 # From a session and the user's variables to what the agent is started with.
@@ -55,6 +57,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     launch_spec: MakeLaunchSpec
     # Models that it asks for by default, the preferred one first; the last is for small tasks.
     usual: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()  # profiles of upstreams that know these names
 
     @property
     def program(self) -> str:

@@ -82,4 +82,5 @@ CLAUDE: Final = Agent(
     dialect="anthropic",
     launch_spec=launch_spec,
     usual=("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"),
+    origins=("anthropic",),
 )

@@ -46,6 +46,11 @@ def launch(
             file = Path(folder, "settings.json")
             file.write_text(content, encoding="utf-8")
             given += [flag, str(file)]
+        if spec.named_file is not None:
+            name, content = spec.named_file
+            file = Path(folder, "named.json")
+            file.write_text(content, encoding="utf-8")
+            variables[name] = str(file)
         return run_at_terminal([program, *given, *arguments], variables)
 
 
@@ -64,6 +69,9 @@ def described(agent: Agent, arguments: Sequence[str], spec: LaunchSpec, key: Sec
     for name, value in spec.variables.items():
         hidden = key.source and value == key.value
         lines.append(f"export {name}={_reference(key.source) if hidden else shlex.quote(value)}")
+    if spec.named_file is not None:
+        name, content = spec.named_file
+        lines += [f"export {name}=$(mktemp)", f'printf %s {shlex.quote(content)} > "${name}"']
     lines.append(shlex.join([agent.program, *spec.arguments, *arguments]))
     return "\n".join(lines)
 

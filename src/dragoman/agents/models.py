@@ -12,7 +12,6 @@ from dragoman.agents.agent import Agent, Window
 from dragoman.errors import ConfigError
 from dragoman.gateway.routing import Question, Router
 
-_ANTHROPIC: Final = "anthropic"
 _USUAL_OUTPUT: Final = 32_000  # output tokens that agents ask for by default
 _SHARE: Final = 4  # an answer of unknown limit gets this part (1/n) of the context
 
@@ -59,7 +58,7 @@ def choose(
 def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
     """Return those of the agent's usual names that the settings can serve.
 
-    A name that a route forwards unchanged counts if the upstream is Anthropic's, or if the gateway lists it.
+    A name that a route forwards unchanged counts if the upstream is the agent's own vendor, or if the gateway lists it.
     """
 
     def means_something(name: str) -> bool:
@@ -67,7 +66,7 @@ def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
         if choice is None:
             return False
         first = choice.hops[0]
-        return first.model != name or first.profile.origin == _ANTHROPIC or name in listed
+        return first.model != name or first.profile.origin in agent.origins or name in listed
 
     return tuple(filter(means_something, agent.usual))
 

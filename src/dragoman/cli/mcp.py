@@ -54,7 +54,7 @@ Examples:
 _INSTALL: Final = "this command needs the MCP SDK; install it with: pip install 'dragoman[mcp]'"
 
 # Headers that carry a key: see `_headers`.
-_AUTH: Final = frozenset({"authorization", "x-api-key"})
+_AUTH: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key"})
 
 
 @click.command("mcp", help=_HELP, short_help="Serve the library as MCP tools.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dragoman.dialects import CORE_NAMES
 from dragoman.errors import MalformedError
 from dragoman.toolcalls.format import Format
 from dragoman.turn.request import Tool
@@ -41,7 +42,7 @@ _ADDRESS_OPTIONS: Final[Options] = {
     ),
     "upstream_dialect": click.option(
         "--upstream-dialect",
-        type=click.Choice(["chat", "anthropic", "responses"]),
+        type=click.Choice(CORE_NAMES),
         help="The upstream's dialect.  [default: chat]",
     ),
     "upstream_key_env": click.option(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.settings import Secret, Settings
 
-_HELP: Final = """Run a coding agent on any model: claude, codex or opencode.
+_HELP: Final = """Run a coding agent on any model: claude, codex, gemini or opencode.
 
 Starts a gateway on a free port of this machine, runs the agent in this terminal with the gateway's address
 and the size of its model, and stops the gateway when the agent ends.  The agent's own files are not
@@ -41,6 +41,7 @@ Examples:
   dragoman run claude
   dragoman run claude --upstream http://127.0.0.1:8000/v1 --model qwen3-coder-30b --context 131072
   dragoman run codex --upstream https://openrouter.ai/api/v1 --model moonshotai/kimi-k2-thinking
+  dragoman run gemini --upstream https://api.anthropic.com/v1 --model claude-sonnet-4-5
   dragoman run opencode --gateway http://127.0.0.1:8484 -- run "What does this project do?"
   dragoman run claude --print
 """

@@ -20,6 +20,8 @@ _CLIENTS: Final = (
     (re.compile(r"claude-(?:cli|code)", re.IGNORECASE), "Claude Code"),
     (re.compile(r"codex", re.IGNORECASE), "Codex"),
     (re.compile(r"opencode", re.IGNORECASE), "opencode"),
+    (re.compile(r"gemini-?cli", re.IGNORECASE), "Gemini CLI"),
+    (re.compile(r"google-genai-sdk", re.IGNORECASE), "Google SDK"),
     (re.compile(r"(?:openai|async ?openai)/(?:python|js)", re.IGNORECASE), "OpenAI SDK"),
     (re.compile(r"(?:async ?)?anthropic/(?:python|js)", re.IGNORECASE), "Anthropic SDK"),
     (re.compile(r"langchain|langgraph", re.IGNORECASE), "LangChain"),

@@ -57,7 +57,7 @@ Dialect: TypeAlias = Annotated[
     BuiltInDialect,
     Meta(
         description="`chat` is OpenAI Chat Completions, `anthropic` is Anthropic Messages, "
-        "`responses` is OpenAI Responses."
+        "`responses` is OpenAI Responses, `gemini` is Google's `generateContent`."
     ),
 ]
 

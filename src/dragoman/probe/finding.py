@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Judgement: TypeAlias = Literal["ok", "quirk", "fails", "unknown"]
 Fact: TypeAlias = bool | int | float | str  # the value of a profile's field
 
-ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")
+ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses", "gemini")
 CHAT: Final[tuple[DialectName, ...]] = ("chat",)
 OPENAI: Final[tuple[DialectName, ...]] = ("chat", "responses")
 

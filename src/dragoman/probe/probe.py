@@ -26,7 +26,7 @@ _MAX_PAUSE: Final = 10.0  # seconds; there is no retry if the server requests a 
 class Peer(Struct, frozen=True, kw_only=True):
     """The upstream that is probed, and how to connect to it."""
 
-    url: str  # the part before `/chat/completions`, `/messages` or `/responses`
+    url: str  # the part before `/chat/completions`, `/messages`, `/responses` or `/models`
     dialect: DialectName
     model: str = ""
     headers: Mapping[str, str] = {}
@@ -82,7 +82,7 @@ class Probe:
         self.requests += 1
         try:
             async with asyncio.timeout(self.peer.timeout):
-                reply = await self._open("POST", self._path, self._body(question))
+                reply = await self._open("POST", *self._wire(self._body(question)))
                 async with reply:
                     await reply.read()
         except TimeoutError:
@@ -91,9 +91,9 @@ class Probe:
             return Failure(failed.stage, failed.reason)
         return None
 
-    @property
-    def _path(self) -> str:
-        return find_dialect(self.dialect).path
+    def _wire(self, body: bytes) -> tuple[str, bytes]:
+        """Return the path of a request and its body there."""
+        return find_dialect(self.dialect).wire_request(body)
 
     def _body(self, question: Question) -> bytes:
         peer = self.peer
@@ -115,7 +115,7 @@ class Probe:
     async def _timed(self, body: bytes) -> tuple[Response, float]:
         clock = asyncio.get_running_loop().time
         began = clock()
-        response = await self._send("POST", self._path, body)
+        response = await self._send("POST", *self._wire(body))
         response.seconds = clock() - began
         thinking = response.retry_after
         return response, self.peer.pause if thinking is None else thinking

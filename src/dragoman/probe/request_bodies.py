@@ -24,6 +24,9 @@ Fields: TypeAlias = dict[str, Json]
 
 SPOILT: Final = "this is not a conversation"  # sent where the dialect requires a list
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+_MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_ROLES: Final = {"assistant": "model"}
+_PLACEHOLDER: Final = "skip_thought_signature_validator"
 _THOUGHT_TOKENS: Final = 1024  # the smallest budget that is accepted
 
 
@@ -35,6 +38,8 @@ def write_question(question: Question, dialect: DialectName, model: str, habits:
             return _chat(question, name, habits)
         case "anthropic":
             return _anthropic(question, name, habits)
+        case "gemini":
+            return _gemini(question, name)
         case _:
             return _responses(question, name, habits)
 
@@ -246,6 +251,86 @@ def _response_items(
             return items
         case ResultMessage(id=call_id, text=text):
             return [{"type": "function_call_output", "call_id": call_id, "output": text}]
+
+
+# --- `generateContent` ---
+
+
+def _gemini(question: Question, model: str) -> Fields:
+    """Return a question with the model and the kind of answer, which `Dialect.wire_request` puts into the path."""
+    leading, rest = _split_system(question)
+    contents: list[Json] = [*_gemini_contents(rest)]
+    settings: Fields = {"maxOutputTokens": question.limit}
+    out: Fields = {
+        "model": model,
+        "stream": question.stream,
+        "contents": SPOILT if question.spoilt else contents,
+        "generationConfig": settings,
+    }
+    if leading:
+        out["systemInstruction"] = {"parts": [{"text": one.text} for one in leading]}
+    if question.tools:
+        declared: list[Json] = [
+            {
+                "name": one.name,
+                "description": one.description,
+                "parametersJsonSchema": decoded(one.schema),
+            }
+            for one in question.tools
+        ]
+        out["tools"] = [{"functionDeclarations": declared}]
+    if question.choice:
+        calling: Fields = {"mode": _MODES.get(question.choice, "ANY")}
+        if question.choice not in _MODES:
+            calling["allowedFunctionNames"] = [question.choice]
+        out["toolConfig"] = {"functionCallingConfig": calling}
+    if question.stop:
+        settings["stopSequences"] = list(question.stop)
+    if question.temperature is not None:
+        settings["temperature"] = question.temperature
+    if question.reason:
+        settings["thinkingConfig"] = {"includeThoughts": True}
+    return out
+
+
+def _gemini_contents(
+    messages: list[TextMessage | CallMessage | ResultMessage],
+) -> list[Fields]:
+    """Return the contents; all results of a turn are in one, and each has the name of its call."""
+    out: list[Fields] = []
+    names: dict[str, str] = {}
+    results: list[Json] = []
+    for one in messages:
+        match one:
+            case TextMessage(role=role, text=text, image=image):
+                parts: list[Json] = [{"text": text}]
+                if image:
+                    parts.append({"inlineData": {"mimeType": "image/png", "data": image}})
+                out.append({"role": _ROLES.get(role, role), "parts": parts})
+            case CallMessage(calls=calls):
+                made: list[Json] = []
+                for at, call in enumerate(calls):
+                    names[call.id] = call.name
+                    function: Fields = {
+                        "id": call.id,
+                        "name": call.name,
+                        "args": decoded(call.arguments),
+                    }
+                    part: Fields = {"functionCall": function}
+                    if at == 0:  # what Gemini 3 accepts for a call that it did not make
+                        part["thoughtSignature"] = _PLACEHOLDER
+                    made.append(part)
+                out.append({"role": "model", "parts": made})
+            case ResultMessage(id=call_id, text=text):
+                answer: Fields = {
+                    "id": call_id,
+                    "name": names.get(call_id, ""),
+                    "response": {"output": text},
+                }
+                results.append({"functionResponse": answer})
+    if results:
+        out.append({"role": "user", "parts": results})
+    return out
 
 
 # --- all dialects ---

@@ -144,11 +144,13 @@ _MOST: Final = 5_000  # models that are read
 
 
 class _Named(Struct):
-    id: str
+    id: str = ""
+    name: str = ""  # Google's: `models/NAME`
 
 
 class _Body(Struct):
-    data: list[_Named]
+    data: list[_Named] | None = None
+    models: list[_Named] | None = None  # Google's
 
 
 _DECODER: Final = msgspec.json.Decoder(_Body)
@@ -166,8 +168,11 @@ def read_listing(response: Response) -> Listing:
         return Listing(trouble=f"{response.status}: {printable(response.fault.message)}")
     try:
         body = _DECODER.decode(response.body)
+        listed = body.models if body.data is None else body.data
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        listed = None
+    if listed is None:
         page = html_fault(response.status, response.body)
         wrong = "the response is not a list of models"
         return Listing(trouble=wrong if page is None else printable(page.message))
-    return Listing(tuple(one.id for one in body.data[:_MOST]))
+    return Listing(tuple(one.id or one.name.removeprefix("models/") for one in listed[:_MOST]))

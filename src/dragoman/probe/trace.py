@@ -40,7 +40,12 @@ class Trace(Struct, kw_only=True):
 def trace(dialect: DialectName, stream: bytes) -> Trace:
     """Return the facts about a stream; events that cannot be parsed are ignored."""
     found = Trace(crlf=b"\r\n" in stream)
-    see = {"chat": _chat, "anthropic": _anthropic, "responses": _responses}[dialect]
+    see = {
+        "chat": _chat,
+        "anthropic": _anthropic,
+        "responses": _responses,
+        "gemini": _gemini,
+    }[dialect]
     for frame in _frames(stream):
         if not frame.data:
             found.comments += frame.raw.lstrip(b"\r\n").startswith(b":")
@@ -157,6 +162,24 @@ def _responses(event: dict[str, object], found: Trace) -> None:
             status = response.get("status")
             found.finish = reason if isinstance(reason, str) else str(status or "")
             found.usage = bool(_part(response, "usage"))
+
+
+def _gemini(event: dict[str, object], found: Trace) -> None:
+    found.usage = found.usage or bool(_part(event, "usageMetadata"))
+    for candidate in _parts(event, "candidates"):
+        for part in _parts(_part(candidate, "content"), "parts"):
+            text = part.get("text")
+            if part.get("thought"):
+                _note(found, "thought")
+            elif isinstance(text, str) and text:
+                found.texts.append(text)
+            if "functionCall" in part:
+                arguments = _part(part, "functionCall").get("args", {})
+                written = msgspec.json.encode(arguments).decode()
+                found.arguments.append((len(found.arguments), written))
+        reason = candidate.get("finishReason")
+        if isinstance(reason, str):
+            found.finish, found.last = reason, True  # nothing follows it
 
 
 def _note(found: Trace, field: str) -> None:

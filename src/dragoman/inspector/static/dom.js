@@ -218,7 +218,7 @@ export function moment(epoch) {
   return [day(epoch), clock(epoch)].filter(Boolean).join(" ");
 }
 
-const DIALECTS = { chat: "Chat", anthropic: "Messages", responses: "Responses" };
+const DIALECTS = { chat: "Chat", anthropic: "Messages", responses: "Responses", gemini: "Gemini" };
 
 /** @param {string} name @returns {string} the dialect's name for readers */
 export function dialect(name) {

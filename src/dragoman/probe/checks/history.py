@@ -28,7 +28,12 @@ from dragoman.probe.questions import (
 from dragoman.probe.response import Response
 
 # The id style of each dialect's own vendor, which restricts characters or length.
-_PLAIN_IDS: Final = {"chat": "openai40", "anthropic": "anthropic64", "responses": "responses64"}
+_PLAIN_IDS: Final = {
+    "chat": "openai40",
+    "anthropic": "anthropic64",
+    "responses": "responses64",
+    "gemini": "any",
+}
 HISTORIES: Final = (AUTO, HISTORY, HISTORY_EMPTY, HISTORY_OMITTED, HISTORY_REASONED)
 
 

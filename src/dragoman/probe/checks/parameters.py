@@ -169,7 +169,7 @@ ROWS: Final = (
         asks="Are stop sequences respected?",
         run=stop,
         questions=(STOP,),
-        dialects=("chat", "anthropic"),
+        dialects=("chat", "anthropic", "gemini"),
     ),
     Check(
         name="temperature",

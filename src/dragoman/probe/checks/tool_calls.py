@@ -23,8 +23,18 @@ from dragoman.probe.response import Response, UnansweredError, printable
 from dragoman.probe.trace import decoded, has_whole_arguments
 from dragoman.toolcalls.schema_check import misfit
 
-_FINISH_TEXT: Final = {"chat": "stop", "anthropic": "end_turn", "responses": "completed"}
-_FINISH_CALLS: Final = {"chat": "tool_calls", "anthropic": "tool_use", "responses": "completed"}
+_FINISH_TEXT: Final = {
+    "chat": "stop",
+    "anthropic": "end_turn",
+    "responses": "completed",
+    "gemini": "STOP",
+}
+_FINISH_CALLS: Final = {
+    "chat": "tool_calls",
+    "anthropic": "tool_use",
+    "responses": "completed",
+    "gemini": "STOP",
+}
 
 
 async def need_tools(probe: Probe) -> None:
