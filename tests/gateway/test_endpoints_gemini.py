@@ -154,6 +154,24 @@ def test_a_stream_has_lines_of_data_and_nothing_else(gateway: Stand, upstream: s
         assert {"", "data: {"} == {line[:7] for line in got.text.splitlines()}
 
 
+def test_a_stream_without_a_word_about_its_form_is_one_list(gateway: Stand) -> None:
+    for alt in ("", "?alt=json"):
+        got = ask(gateway, f"/v1beta/models/chat/plain:streamGenerateContent{alt}")
+        *_, last = chunks = got.json()
+
+        assert "application/json; charset=utf-8" == got.headers["content-type"]
+        assert "It rains." == "".join(map(text_of, chunks))
+        assert "STOP" == last["candidates"][0]["finishReason"]
+
+
+def test_a_list_that_fails_ends_with_the_error(gateway: Stand) -> None:
+    got = ask(gateway, "/v1beta/models/chat/plain+error-in:503:streamGenerateContent")
+    *chunks, last = got.json()
+
+    assert "UNAVAILABLE" == last["error"]["status"]
+    assert chunks
+
+
 def test_signs_of_life_are_blank_lines(gateway: Stand, odd: OddUpstream) -> None:
     gate = Gate()
     reply = Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
@@ -350,12 +368,11 @@ def test_a_request_within_the_dialect_keeps_its_fields(gateway: Stand, odd: OddU
     assert ANSWER == got.json()
 
 
-def test_models_of_google_are_listed(gateway: Stand, odd: OddUpstream) -> None:
+def test_models_of_google_are_listed(odd: OddUpstream) -> None:
     listed = {"models": [{"name": "models/gemini-3-pro"}, {"name": "models/gemini-3-flash"}]}
-    odd.answer = lambda asked: Reply(
-        200, json.dumps(listed if "models" in asked.path else 0).encode()
-    )
-    names = [one["id"] for one in get(gateway, "/v1/models").json()["data"]]
+    odd.answer_with(200, listed)
+    with stand(lambda url: make(url, odd.url)) as fresh:  # which has not asked before
+        names = [one["id"] for one in get(fresh, "/v1/models").json()["data"]]
 
     assert {"studio/gemini-3-pro", "studio/gemini-3-flash"} <= {*names}
     assert "/v1beta/models?pageSize=1000" == odd.asked[-1].path
