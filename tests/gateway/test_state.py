@@ -14,6 +14,8 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from dragoman.gateway.keys import Holder
+from dragoman.gateway.state import redis_link
+from dragoman.gateway.state.state import RedisState
 from tests.support.asking import get, post
 from tests.support.certificates import certificate
 from tests.support.event_loops import loop_in_thread
@@ -214,6 +216,21 @@ def test_requests_that_redis_was_sent_before_it_hung_are_not_counted_twice(
 
     assert {200} == set(statuses)
     assert admitted - drained - 1 <= level_in(redis) <= admitted
+
+
+def test_clock_of_redis_is_read_again_before_it_has_drifted_away(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_link, "_CLOCK_SECONDS", -1.0)  # with every command
+    with gateways(redis.url, 1) as (gateway,):
+        state = gateway.running.gateway.runtime.state
+        assert isinstance(state, RedisState)
+        link = state._link
+        link._offset += 100
+        until(lambda: abs(link._offset + time.monotonic() - time.time()) < 2)
+        statuses = asyncio.run(ask_all([gateway], "double", "chat/plain+slow:500", 6))
+
+    assert [200] * 2 + [429] * 4 == sorted(statuses)
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["first", "second"])

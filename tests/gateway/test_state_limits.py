@@ -139,9 +139,9 @@ def spread(name: str, number: int) -> list[int]:
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Run twice as many programs that only compute as there are processors."""
+    """Run as many programs that only compute as there are processors."""
     words = [sys.executable, "-c", "while True: pass"]
-    made = [subprocess.Popen(words) for _ in range(2 * (os.cpu_count() or 1))]
+    made = [subprocess.Popen(words) for _ in range(os.cpu_count() or 1)]
     try:
         yield
     finally:

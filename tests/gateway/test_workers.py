@@ -182,6 +182,7 @@ def test_upstream_that_fails_one_worker_rests_for_all(tmp_path: Path, odd: OddUp
     with workers(tmp_path, 4, *lines) as served:
         first = ask(served, "both")
         until(lambda: all(resting(served) for _ in range(MANY)))
+        page = httpx2.get(f"{served.url}/metrics", timeout=60).text
         later = [ask(served, "both") for _ in range(MANY)]
         asked = [one.path.split("/")[1] for one in odd.asked[before:]]
         odd.answer = complete
@@ -190,6 +191,7 @@ def test_upstream_that_fails_one_worker_rests_for_all(tmp_path: Path, odd: OddUp
 
     assert [200] * (MANY + 1) == [one.status_code for one in (first, *later)]
     assert ["first", *["second"] * (MANY + 1)] == asked
+    assert 'dragoman_upstream_resting{upstream="first"} 1.0' in page
 
 
 def resting(served: Served) -> bool:

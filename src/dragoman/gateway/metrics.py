@@ -87,7 +87,7 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "budget_spent_dollars": ("What a key has spent in the period.", ("key", "period")),
 }
 # Gauges that are the same for all workers: the largest is shown, not the sum.
-_COMMON: Final = frozenset({"budget_dollars", "budget_spent_dollars"})
+_COMMON: Final = frozenset({"budget_dollars", "budget_spent_dollars", "upstream_resting"})
 # Counters in nano-dollars, so that their sums are exact.
 _NANO: Final = frozenset({"cost_dollars"})
 BOUNDS: Final[dict[str, tuple[float, ...]]] = {

@@ -37,7 +37,7 @@ def test_figures_of_several_processes_are_added_and_survive_a_file() -> None:
     one = Figures(
         {("losses", "a"): 1.0},
         {("event_gap_seconds", "up"): Timing([1] * 13, 2.0)},
-        {("open_requests",): 2.0},
+        {("open_requests",): 2.0, ("upstream_resting", "up"): 1.0},
     )
     other = msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=Figures)
     page = render([one, other]).decode()
@@ -45,6 +45,7 @@ def test_figures_of_several_processes_are_added_and_survive_a_file() -> None:
     assert 'dragoman_losses_total{code="a"} 2.0' in page
     assert 'dragoman_event_gap_seconds_sum{upstream="up"} 4.0' in page
     assert "dragoman_open_requests 4.0" in page
+    assert 'dragoman_upstream_resting{upstream="up"} 1.0' in page  # all workers know the same rests
 
 
 def test_every_histogram_has_bounds() -> None:

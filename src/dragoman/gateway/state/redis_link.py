@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # and limits are exact only as long as the server counts.
 CALL_SECONDS: Final = 1.0
 _SETTLE_SECONDS: Final = 2.0  # after an outage: until then every gateway has connected again
+_CLOCK_SECONDS: Final = (
+    60.0  # between two looks at Redis's clock: those of two machines drift apart
+)
 _CONNECT_SECONDS: Final = 2.0  # no request waits for it
 _FIRST_DELAY: Final = 0.05  # before the second attempt to connect, doubled with each
 _LONGEST_DELAY: Final = 0.5
@@ -74,7 +77,8 @@ class RedisLink:
         self._wake = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()  # the first attempt has ended
-        self._offset = 0.0  # from the event loop's clock to Redis's
+        self._offset = 0.0  # from the event loop's clock to Redis's, or a little more
+        self._look_at = 0.0  # when Redis's clock is read again
         self._settled_at = 0.0
         self._failed = False  # there was an outage
         self.available: bool = False
@@ -160,8 +164,7 @@ class RedisLink:
             for one in self._scripts:
                 await client.script_load(one.text)
             asked_at = asyncio.get_running_loop().time()
-            seconds, micros = await client.time()
-        self._offset = seconds + micros / 1_000_000 - asked_at
+            self._note_clock(await client.time(), asked_at)
         if self._failed:
             self._settled_at = asyncio.get_running_loop().time() + _SETTLE_SECONDS
         self.available = True
@@ -174,14 +177,19 @@ class RedisLink:
         if not self._waiting:
             self._wake.clear()
         pipeline = client.pipeline(transaction=False)
-        due = asyncio.get_running_loop().time() + self._offset + CALL_SECONDS
+        now = asyncio.get_running_loop().time()
+        due = f"{now + self._offset + CALL_SECONDS:.6f}"
         for one in batch:
-            pipeline.execute_command(*one.command, f"{due:.6f}")
+            pipeline.execute_command(*one.command, due)
+        if looks := now > self._look_at:
+            pipeline.execute_command("TIME")
         try:
             results = await _in_time(pipeline.execute(raise_on_error=False))
         except BaseException:
             self._waiting.extendleft(reversed(batch))  # they fail with those that wait
             raise
+        if looks:
+            self._note_clock(results.pop(), now)
         refused: Exception | None = None
         for one, result in zip(batch, results, strict=True):
             if isinstance(result, Exception):
@@ -194,6 +202,12 @@ class RedisLink:
                 one.result.set_result(result)
         if refused is not None:  # it lost its scripts, became a replica, or has no room
             raise refused
+
+    def _note_clock(self, found: tuple[int, int] | Exception, asked_at: float) -> None:
+        """Keep how far Redis's clock is from ours; `asked_at` is when it was asked for its time."""
+        if isinstance(found, tuple):
+            self._offset = found[0] + found[1] / 1_000_000 - asked_at
+            self._look_at = asked_at + _CLOCK_SECONDS
 
     def _fail(self, error: Exception) -> None:
         why = str(error) or "it did not respond in time"

@@ -57,7 +57,9 @@ class WorkerRests:
             ends = {name: end for name, end in self._ends().items() if end > now}
             change(ends)
             with suppress(OSError):  # other workers find out by themselves
-                self._next.write_bytes(msgspec.json.encode(ends))
+                made = os.open(self._next, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with os.fdopen(made, "wb") as file:
+                    file.write(msgspec.json.encode(ends))
                 self._next.replace(self._path)
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)

@@ -18,6 +18,7 @@ def test_what_one_worker_writes_another_reads(tmp_path: Path) -> None:
     other.well("kimi")
 
     assert {} == empty
+    assert {0o600} == {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     assert {"kimi": 50, "glm": 100} == {name: round(left) for name, left in found.items()}
     assert ["glm"] == list(one.read())
 
