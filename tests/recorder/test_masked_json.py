@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.recorder.masked_json import mask_bytes, mask_url
+from dragoman.recorder.masked_json import mask_url
+from dragoman.recorder.masked_stream import mask_bytes
 from dragoman.recorder.masked_text import Names
 
 
@@ -13,11 +14,8 @@ from dragoman.recorder.masked_text import Names
         (b'{"model": "gpt-4.1", "type": "text"}', b'{"model": "gpt-4.1", "type": "text"}'),
         (b'{"type": "two words of content"}', b'{"type": "xxx xxxxx xx xxxxxxx"}'),
         (b'{"n": 5, "ok": true, "content": null}', b'{"n": 5, "ok": true, "content": null}'),
-        (b'data: {"delta": {"content": "Os', b'data: {"delta": {"content": "Xx'),  # cut
-        (b"event: message_stop\ndata: [DONE]\n\n", b"event: message_stop\ndata: [DONE]\n\n"),
         (b'{"content": "\\ud83d\\ude00 a\\n"}', b'{"content": "\\ud840\\udc00 x\\n"}'),
-        (b"not JSON at all", b"xxx XXXX xx xxx"),
-        (b"", b""),
+        (b'{"content": "Os', b'{"content": "Xx'),  # cut
     ],
 )
 def test_content_is_masked_and_the_protocol_stays(data: bytes, masked: bytes) -> None:
@@ -25,18 +23,6 @@ def test_content_is_masked_and_the_protocol_stays(data: bytes, masked: bytes) ->
 
     assert masked == found
     assert len(data) == len(found)
-
-
-def test_pieces_of_one_text_are_masked_as_one_text() -> None:
-    """A marker that a stream cuts in two is still a marker."""
-    pieces = [
-        b'data: {"type":"d","text":"%b"}\n\n' % one for one in (b"Oslo <|tool_", b"call_begin|>")
-    ]
-
-    masked = mask_bytes(b"".join(pieces), Names())
-
-    assert b"Xxxx <|tool_" in masked
-    assert b"call_begin|>" in masked
 
 
 def test_an_address_keeps_the_words_of_the_api_alone() -> None:

@@ -1,11 +1,15 @@
 """The process that writes recordings: no secrets, limits, folders that cannot be written, a gateway that is killed."""
 
 import json
+import os
+import re
+import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from click.testing import CliRunner
 
@@ -25,6 +29,8 @@ PLANTED = {
     "password": "correct-horse-battery",
     "own": "ACME-4711-4711",
 }
+PACE_MS = 400  # between two events: so long has the writer for one of them
+DELTAS = 4
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -92,28 +98,94 @@ def test_a_folder_that_cannot_be_written_is_logged_and_costs_no_answer(tmp_path:
     assert str(tmp_path / "file") in reasons[0]
 
 
-def test_a_killed_gateway_leaves_everything_that_it_received(tmp_path: Path) -> None:
+def settings_file(folder: Path, upstream: str, content: str) -> Path:
+    file = folder / "dragoman.toml"
+    file.write_text(
+        f'[record]\ndir = "{folder / "recordings"}"\ncontent = "{content}"\n\n'
+        f'[upstreams.sim]\nbase_url = "{upstream}/v1"\ndialect = "chat"\n\n'
+        '[[routes]]\nmatch = { model = "*" }\nto = ["sim/*"]\n'
+    )
+    return file
+
+
+def writer_of(gateway: int) -> int:
+    """Return the process that writes the recordings of a gateway; 0: there is none."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if (
+                parent == gateway
+                and b"dragoman.recorder.writer" in (process / "cmdline").read_bytes()
+            ):
+                return int(process.name)
+    return 0
+
+
+@pytest.mark.parametrize("victims", ["gateway", "writer", "writer and gateway"])
+@pytest.mark.parametrize("content", ["full", "shape"])
+def test_a_kill_loses_the_last_event_at_most(tmp_path: Path, content: str, victims: str) -> None:
     """`kill -9` in the middle of a stream: what came before reads."""
     folder = tmp_path / "recordings"
     with simulating() as simulator:
-        flags = ("--upstream", f"{simulator.url}/v1", "--record", str(folder))
-        with serving(tmp_path, *flags) as served:
-            asked = json.dumps(question("anthropic", "plain+text:1+pace:20"))
+        file = settings_file(tmp_path, simulator.url, content)
+        with serving(tmp_path, "--config", str(file)) as served:
+            asked = json.dumps(question("anthropic", f"plain+text:1+pace:{PACE_MS}"))
             with socket.create_connection(("127.0.0.1", urlsplit(served.url).port)) as client:
                 head = f"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(asked)}\r\n\r\n"
                 client.sendall((head + asked).encode())
-                got = b""
-                while got.count(b"text_delta") < 10:
+                until(lambda: any(b'"written"' in one.read_bytes() for one in folder.glob("*")))
+                got = client.recv(1024 * 1024)
+                seen = got.count(b"text_delta") + DELTAS
+                while got.count(b"text_delta") < seen:
                     got += client.recv(65536)
-                served.process.kill()
-        until(lambda: not running(folder))
+                writer = writer_of(served.process.pid)
+                assert writer
+                if "writer" in victims:
+                    os.kill(writer, signal.SIGKILL)
+                if "gateway" in victims:
+                    served.process.kill()
+                until(lambda: not running(folder))
     (one,) = recorded(folder)
     assert one.outcome is None
     written = b"".join(line.data.data for line in one.written)
-    assert written.count(b"text_delta") >= 9  # the last event may be lost
-    assert sum(b'"text"' in bytes(event) for event in one.attempts[0].events) >= 9
+    assert written.count(b"text_delta") >= seen - 1
+    assert sum(b'"text"' in bytes(event) for event in one.attempts[0].events) >= seen - 1
+    words = set(re.findall(rb"[a-z]{4,}", b"\n".join(re.findall(rb'"text":"([^"]+)"', got))))
+    assert words
+    data = next(folder.iterdir()).read_bytes()
+    assert (content == "full") == any(word in data for word in words)
     result = CliRunner().invoke(main, ["diff", str(folder)])
     assert result.exit_code == 0, result.output
+
+
+def test_another_process_writes_after_one_was_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    with simulating() as simulator:
+        file = settings_file(tmp_path, simulator.url, "full")
+        with serving(tmp_path, "--config", str(file)) as served:
+            first = until(lambda: writer_of(served.process.pid))
+            asked = question("chat", "plain", stream=False)
+            httpx2.post(f"{served.url}/v1/chat/completions", json=asked)
+            until(lambda: any(b'"outcome"' in one.read_bytes() for one in folder.glob("*")))
+            os.kill(first, signal.SIGKILL)
+            until(lambda: writer_of(served.process.pid) not in (0, first))
+            until(lambda: served.notices("recording stopped"))
+            httpx2.post(f"{served.url}/v1/chat/completions", json=asked)
+            served.send_signal("SIGTERM")
+            served.end()
+    assert [one.outcome is not None for one in recorded(folder)] == [True, True]
+
+
+def test_a_file_that_was_left_behind_is_deleted(tmp_path: Path) -> None:
+    """A masked recording is written a second time at its end; the writer may be killed in that moment."""
+    old, new = (tmp_path / f"{name}.dragoman.part" for name in ("old", "new"))
+    for one in (old, new):
+        one.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    with recording_gateway(tmp_path, content="shape") as found:
+        post(found, "chat")
+    assert not old.exists()
+    assert new.exists()
 
 
 def running(folder: Path) -> bool:

@@ -40,6 +40,8 @@ _MOST_HELD: Final = 256 * 1024 * 1024
 _CHECK_BYTES: Final = 64 * 1024  # of an exchange, between two looks at these limits
 _PIPE_BYTES: Final = 1024 * 1024  # that the system holds: the most that Linux allows without rights
 _STOP_SECONDS: Final = 30.0
+_STEADY_SECONDS: Final = 60.0  # a writer that ends earlier is started again later each time
+_LONGEST_PAUSE: Final = 60.0  # seconds before such a start
 _JSON: Final = msgspec.json.Encoder()
 
 
@@ -54,6 +56,10 @@ class Recorder:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: asyncio.WriteTransport | None = None
         self._reports: asyncio.Task[None] | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._policy: frames.Policy | None = None
+        self._ends = 0  # writers in a row that ended soon after their start
+        self._started = 0.0
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._batch: list[frames.Frame] = []  # for the next write
@@ -69,8 +75,11 @@ class Recorder:
         try:
             await self.configure(settings, secrets)
         except OSError as error:
-            reason = f"the process that writes recordings cannot be started: {error.strerror}"
-            self._logger.notice("recording failed", level="error", reason=reason)
+            self._log_failed_start(error)
+
+    def _log_failed_start(self, error: OSError) -> None:
+        reason = f"the process that writes recordings cannot be started: {error.strerror}"
+        self._logger.notice("recording failed", level="error", reason=reason)
 
     async def configure(self, settings: Record, secrets: Secrets) -> None:
         """Record as the settings ask for from now on; the writer is started when it is first needed."""
@@ -78,21 +87,22 @@ class Recorder:
         self._problems = tuple(map(Glob, settings.problems))
         if not settings.dir:
             return
-        if self._process is None:
-            await self._start()
-        self.send(
-            frames.Policy(
-                folder=settings.dir,
-                program=f"dragoman {__version__}",
-                secrets=secrets,
-                patterns=settings.secrets,
-                max_file_bytes=settings.max_file_bytes,
-                max_bytes=settings.max_bytes,
-                max_files=settings.max_files,
-                max_age_seconds=settings.max_age_days * 86_400,
-                masks=settings.content == "shape",
-            )
+        policy = frames.Policy(
+            folder=settings.dir,
+            program=f"dragoman {__version__}",
+            secrets=secrets,
+            patterns=settings.secrets,
+            max_file_bytes=settings.max_file_bytes,
+            max_bytes=settings.max_bytes,
+            max_files=settings.max_files,
+            max_age_seconds=settings.max_age_days * 86_400,
+            masks=settings.content == "shape",
         )
+        self._policy = policy
+        if self._process is None:
+            await self._start(policy)
+        else:
+            self.send(policy)
 
     def begin(  # noqa: PLR0913 -- the facts of a request
         self,
@@ -167,12 +177,16 @@ class Recorder:
     async def stop(self) -> None:
         """Let the writer finish what it was given."""
         self._flush()
+        if self._restart is not None:
+            self._restart.cancel()
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
         if process is None:
             return
         if pipe is not None:
             pipe.close()
+        elif process.stdin is not None:  # it was being started
+            process.stdin.close()
         try:
             await asyncio.to_thread(process.wait, _STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -181,7 +195,7 @@ class Recorder:
         if self._reports is not None:
             await self._reports
 
-    async def _start(self) -> None:
+    async def _start(self, policy: frames.Policy) -> None:
         self._process = process = subprocess.Popen(  # noqa: ASYNC220 -- once, at the start
             (sys.executable, "-m", "dragoman.recorder.writer"),
             stdin=subprocess.PIPE,
@@ -191,27 +205,51 @@ class Recorder:
             with suppress(OSError):  # the user has too many pipes
                 fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         loop = self._loop
-        self._pipe, _ = await loop.connect_write_pipe(
-            lambda: _Pipe(self._lost), cast("IO[bytes]", process.stdin)
+        self._started = loop.time()
+        pipe, _ = await loop.connect_write_pipe(
+            lambda: _Pipe(lambda: self._lost(process)), cast("IO[bytes]", process.stdin)
         )
+        pipe.write(frames.encode_batch([policy]))  # before any exchange
+        self._pipe = pipe
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", process.stdout)
         )
-        self._reports = asyncio.create_task(self._log_reports(reader))
+        self._reports = asyncio.create_task(self._log_reports(process, reader))
 
-    def _lost(self) -> None:
-        """Log that the writer ended by itself."""
-        if self._pipe is not None:
-            self._pipe = None
-            reason = "the process that writes recordings has ended"
-            self._logger.notice("recording stopped", level="error", reason=reason)
+    def _lost(self, process: "subprocess.Popen[bytes]") -> None:
+        """Log that the writer ended by itself, and start another: the exchanges under way are recorded no further."""
+        pipe = self._pipe
+        if pipe is None or process is not self._process:
+            return
+        pipe.abort()
+        self._process = self._pipe = None
+        reason = (
+            "the process that writes recordings has ended; the exchanges under way are incomplete"
+        )
+        self._logger.notice("recording stopped", level="error", reason=reason)
+        self._restart = self._loop.create_task(self._start_again(process))
 
-    async def _log_reports(self, reader: asyncio.StreamReader) -> None:
-        """Log what the writer could not write."""
+    async def _start_again(self, ended: "subprocess.Popen[bytes]") -> None:
+        await asyncio.to_thread(ended.wait)
+        steady = self._loop.time() - self._started > _STEADY_SECONDS
+        self._ends = 0 if steady else self._ends + 1
+        if self._ends > 1:
+            await asyncio.sleep(min(2.0**self._ends, _LONGEST_PAUSE))
+        if self._process is None and self._policy is not None:
+            try:
+                await self._start(self._policy)
+            except OSError as error:
+                self._log_failed_start(error)
+
+    async def _log_reports(
+        self, process: "subprocess.Popen[bytes]", reader: asyncio.StreamReader
+    ) -> None:
+        """Log what the writer could not write, until it ends."""
         while line := await reader.readline():
             reason = line.decode("utf-8", "replace").strip()
             self._logger.notice("recording failed", level="error", reason=reason)
+        self._lost(process)
 
 
 class _Pipe(asyncio.BaseProtocol):

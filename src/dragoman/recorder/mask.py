@@ -3,9 +3,12 @@
 The client's request, the requests to upstreams, their answers and the client's answer are masked (`masked_json.py`),
 with the same names for the same tools and parameters everywhere.  Every byte keeps its place, and the answer leads to
 the same events as before, masked.
+
+`LineMask` masks an exchange while it runs.  `mask_recording` knows all names of the exchange and our own words in it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -29,14 +32,9 @@ from dragoman.recorder.lines import (
     Written,
     encode_line,
 )
-from dragoman.recorder.masked_json import (
-    Document,
-    add_argument_keys,
-    documents,
-    mask_documents,
-    mask_url,
-)
-from dragoman.recorder.masked_text import Names, mask_name, mask_text
+from dragoman.recorder.masked_json import mask_url
+from dragoman.recorder.masked_stream import ArgumentKeys, MaskedStream, mask_bytes
+from dragoman.recorder.masked_text import MaskedText, Names, mask_name, mask_text
 from dragoman.recorder.recording import AttemptRecord, Recording, parse_recording, recording_of
 from dragoman.recorder.replay import differences, different_bytes, replay
 
@@ -56,111 +54,173 @@ class _ArgsEvent(Struct):
     json: str = ""
 
 
-def mask_recording(recording: Recording) -> list[Line]:
-    """Return the lines of a recording without its content."""
-    masks = _Masks(recording)
-    masked = recording_of(masks.lines())
-    return _as_replayed(recording, masked)
+def mask_recording(recording: Recording, names: Names | None = None) -> list[Line]:
+    """Return the lines of a recording without its content; `names` are all names that are in it, if they are known."""
+    if names is None:  # all documents are read before one is masked
+        reader = LineMask()
+        for line in recording.lines:
+            reader.take(line)
+        reader.close()
+        names = reader.names
+    mask = LineMask(names)
+    for line in recording.lines:
+        mask.take(line)
+    mask.close()
+    mask.mask()
+    return _as_replayed(recording, recording_of(mask.lines()))
 
 
-def masked_bytes(data: bytes, name: str = "") -> bytes:
+def masked_bytes(data: bytes, names: Names | None = None) -> bytes:
     """Return a recording's file without its content.
 
     Raises:
         RecordingError: it is not a recording.
     """
-    return b"".join(map(encode_line, mask_recording(parse_recording(data, name))))
+    lines = mask_recording(parse_recording(data, ""), names)
+    return b"".join(map(encode_line, lines))
 
 
-class _Masks:
-    """Masks all lines of one recording, with the same names."""
+class _Waiting(Struct):
+    """A line that is not masked yet, and where its bytes come from."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._lines = recording.lines
-        self._names = names = Names()
-        for one in recording.attempts:
-            self._add_stop(one.reply)
-            _add_event_names(one.events, names)
-        # All documents are read before one is masked, so that all names are known.
-        self._bodies = {
-            at: documents(line.body.data, names)
-            for at, line in enumerate(self._lines)
-            if isinstance(line, Received | Attempt)
-        }
-        self._answers = [
-            documents(b"".join(read.data.data for read in one.reads), names)
-            for one in recording.attempts
-        ]
-        self._events = [_event_documents(one.events, names) for one in recording.attempts]
-        self._written = documents(b"".join(one.data.data for one in recording.written), names)
+    line: Line
+    source: MaskedStream | None = None
+    size: int = 0
+
+
+class LineMask:
+    """Masks the lines of one exchange in their order, with the same names everywhere."""
+
+    def __init__(self, names: Names | None = None) -> None:
+        self.names: Names = Names() if names is None else names
+        self._waiting: deque[_Waiting] = deque()
+        self._sources: list[MaskedStream] = []  # that are not masked completely
+        self._written = self._source()
+        self._begin_attempt()
+
+    def _source(self) -> MaskedStream:
+        source = MaskedStream(self.names)
+        self._sources.append(source)
+        return source
+
+    def _begin_attempt(self) -> None:
+        self._answer, self._events = self._source(), self._source()
+        self._arguments: dict[int, ArgumentKeys] = {}  # by the index of their block
+
+    def prepare(self) -> None:
+        """Build the expressions of all markers, which takes a moment."""
+        text = MaskedText(self.names)
+        text.feed("a ")
+        text.take()
+
+    def take(self, line: Line) -> None:
+        """Take the next line, and know its names."""
+        source, size = None, 0
+        match line:
+            case Received():
+                source, size = self._body(line.body)
+            case Attempt():
+                self._answer.close()
+                self._events.close()
+                self._begin_attempt()
+                source, size = self._body(line.body)
+            case Reply() if line.translation is not None:
+                for one in line.translation.stop:
+                    self.names.add(one)
+            case Read():
+                source, size = self._answer, len(line.data.data)
+                source.feed(line.data.data)
+                if line.ended:
+                    source.close()
+            case Failed():
+                self._answer.close()
+            case Events():
+                source, size = self._events, sum(map(len, map(bytes, line.events)))
+                for event in line.events:
+                    self._know_arguments(event)
+                    source.add(bytes(event))
+            case Written():
+                source, size = self._written, len(line.data.data)
+                source.feed(line.data.data)
+            case _:
+                pass
+        self._waiting.append(_Waiting(line, source, size))
+
+    def close(self) -> None:
+        """Know that there are no more lines."""
+        for source in self._sources:
+            source.close()
+
+    def mask(self) -> None:
+        """Mask what is final."""
+        for source in self._sources:
+            source.mask()
+        self._sources = [source for source in self._sources if not source.closed]
 
     def lines(self) -> list[Line]:
-        """Return all lines, masked."""
-        names = self._names
-        answers = [_Cutter(mask_documents(one, names)) for one in self._answers]
-        events = [iter(mask_documents(one, names).splitlines()) for one in self._events]
-        written = _Cutter(mask_documents(self._written, names))
-        out: list[Line] = []
-        attempt = -1
-        for at, line in enumerate(self._lines):
-            match line:
-                case Opening():
-                    path, headers = mask_url(line.path, names), self._headers(line.headers)
-                    out.append(replace(line, path=path, headers=headers, masked=True))
-                case Received():
-                    out.append(replace(line, body=self._body(at)))
-                case Attempt():
-                    attempt += 1
-                    url, headers = mask_url(line.url, names), self._headers(line.headers)
-                    out.append(replace(line, url=url, headers=headers, body=self._body(at)))
-                case Reply():
-                    out.append(self._reply(line))
-                case Read():
-                    data = answers[attempt].take(len(line.data.data))
-                    out.append(replace(line, data=Payload.of(data)))
-                case Events():
-                    found = events[attempt]
-                    out.append(replace(line, events=[Raw(next(found)) for _ in line.events]))
-                case Failed():
-                    message = mask_text(line.fault.message, names)
-                    out.append(replace(line, fault=replace(line.fault, message=message)))
-                case Written():
-                    data = written.take(len(line.data.data))
-                    out.append(replace(line, data=Payload.of(data)))
-                case Outcome():
-                    record = mask_documents([Document(bytes(line.record), names)], names)
-                    out.append(replace(line, record=Raw(record)))
-        return out
+        """Return the lines that are masked now, and were not returned before."""
+        found: list[Line] = []
+        while self._waiting:
+            source, size = self._waiting[0].source, self._waiting[0].size
+            if source is not None and source.ready < size:
+                break
+            data = b"" if source is None else source.take(size)
+            found.append(self._masked(self._waiting.popleft().line, data))
+        return found
 
-    def _add_stop(self, reply: Reply | None) -> None:
-        if reply is not None and reply.translation is not None:
-            for one in reply.translation.stop:
-                self._names.add(one)
+    def _masked(self, line: Line, data: bytes) -> Line:
+        names = self.names
+        match line:
+            case Opening():
+                path, headers = mask_url(line.path, names), self._headers(line.headers)
+                return replace(line, path=path, headers=headers, masked=True)
+            case Received():
+                return replace(line, body=Payload.of(data))
+            case Attempt():
+                url, headers = mask_url(line.url, names), self._headers(line.headers)
+                return replace(line, url=url, headers=headers, body=Payload.of(data))
+            case Reply():
+                how = None if line.translation is None else self._translation(line.translation)
+                return replace(line, headers=self._headers(line.headers), translation=how)
+            case Read() | Written():
+                return replace(line, data=Payload.of(data))
+            case Events():
+                cutter = _Cutter(data)
+                return replace(
+                    line, events=[Raw(cutter.take(len(bytes(one)))) for one in line.events]
+                )
+            case Failed():
+                message = mask_text(line.fault.message, names)
+                return replace(line, fault=replace(line.fault, message=message))
+            case Outcome():
+                return replace(line, record=Raw(mask_bytes(bytes(line.record), names)))
 
-    def _body(self, at: int) -> Payload:
-        return Payload.of(mask_documents(self._bodies[at], self._names))
-
-    def _reply(self, line: Reply) -> Reply:
-        how = line.translation
-        return replace(
-            line,
-            headers=self._headers(line.headers),
-            translation=None if how is None else self._translation(how),
-        )
+    def _body(self, body: Payload) -> tuple[MaskedStream, int]:
+        source = self._source()
+        source.feed(body.data)
+        source.close()
+        return source, len(body.data)
 
     def _translation(self, how: Translation) -> Translation:
-        names = self._names
         return replace(
             how,
-            stop=tuple(mask_name(one, names) for one in how.stop),
-            previous_id=mask_name(how.previous_id, names),
+            stop=tuple(mask_name(one, self.names) for one in how.stop),
+            previous_id=mask_name(how.previous_id, self.names),
         )
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         return {
-            name: value if name.lower() in _PLAIN_HEADERS else mask_text(value, self._names)
+            name: value if name.lower() in _PLAIN_HEADERS else mask_text(value, self.names)
             for name, value in headers.items()
         }
+
+    def _know_arguments(self, raw: Raw) -> None:
+        """Know the keys of all arguments, which an upstream may have written in any format."""
+        event = msgspec.json.decode(raw, type=_ArgsEvent)
+        if event.event == "args":
+            if event.index not in self._arguments:
+                self._arguments[event.index] = ArgumentKeys(self.names)
+            self._arguments[event.index].feed(event.json)
 
 
 class _Cutter:
@@ -173,24 +233,6 @@ class _Cutter:
     def take(self, size: int) -> bytes:
         self._at += size
         return self._data[self._at - size : self._at]
-
-
-def _add_event_names(events: Sequence[Raw], names: Names) -> None:
-    """Know the keys of all arguments, which an upstream may have written in any format."""
-    arguments: dict[int, list[str]] = {}
-    for raw in events:
-        event = msgspec.json.decode(raw, type=_ArgsEvent)
-        if event.event == "args":
-            arguments.setdefault(event.index, []).append(event.json)
-    for pieces in arguments.values():
-        add_argument_keys("".join(pieces), names)
-
-
-def _event_documents(events: Sequence[Raw], names: Names) -> list[Document | bytes]:
-    found: list[Document | bytes] = []
-    for event in events:
-        found += [Document(bytes(event), names, streamed=True), b"\n"]
-    return found
 
 
 # --- what the code writes itself ----------------------------------------------------------------------------

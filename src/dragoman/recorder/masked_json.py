@@ -1,11 +1,11 @@
-"""JSON and streams without their content: which strings are content, and which belong to the protocol.
+"""JSON without its content: which strings are content, and which belong to the protocol.
 
 Works on bytes and keeps their number, so that a stream stays cut where it was cut.  JSON that is broken or cut is
 masked as far as it goes.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
@@ -14,8 +14,6 @@ from msgspec import Struct
 from dragoman.recorder.masked_text import Names, mask_name, mask_text
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-_FIELD: Final = re.compile(rb"(data|event|id|retry)?: ?")
 _BARE: Final = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null")
 _CHARACTER: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\x80-\xff]"
@@ -25,8 +23,7 @@ _CHARACTER: Final = re.compile(
 _ESCAPES: Final = {
     b"\\n": "\n", b"\\t": "\t", b"\\r": "\r", b"\\b": "\b", b"\\f": "\f", b'\\"': '"', b"\\\\": "\\", b"\\/": "/",
 }  # fmt: skip
-_SYMBOL: Final = re.compile(r"[\w./:+@*-]{0,128}")
-_ARGUMENT_KEY: Final = re.compile(r'"([^"\\]{1,128})"\s*:')
+SYMBOL: Final = re.compile(r"[\w./:+@*-]{0,128}")
 
 # Fields whose values are words of a protocol, if they are a single word.
 _WORDS: Final = frozenset(
@@ -101,7 +98,7 @@ class _Level(Struct):
     size: int = 0  # of an array: elements so far
 
 
-class _Slot(Struct):
+class Slot(Struct):
     """A string."""
 
     start: int  # of its inside
@@ -118,21 +115,21 @@ class Document:
         self._names = names
         self._streamed = streamed  # one of many: its strings may be pieces
         self._edits: list[tuple[int, int, bytes]] = []
-        self.content: list[_Slot] = []
+        self.content: list[Slot] = []
         self._stack: list[_Level] = []
         self._read()
 
-    def text(self, slot: _Slot) -> str:
+    def text(self, slot: Slot) -> str:
         """Return the text of a string."""
         return _decoded(self._data[slot.start : slot.end])
 
-    def group(self, slot: _Slot) -> object:
+    def group(self, slot: Slot) -> object:
         """Return what the pieces of one text have in common."""
         if not self._streamed:
             return id(slot)
         return slot.path, tuple(tuple(sorted(one.items())) for one in slot.parts)
 
-    def write(self, slot: _Slot, text: str) -> None:
+    def write(self, slot: Slot, text: str) -> None:
         """Replace a string."""
         raw = self._data[slot.start : slot.end]
         self._edits.append((slot.start, slot.end, _encoded(raw, text)))
@@ -202,7 +199,7 @@ class Document:
         self._note_part(raw)
         if level.mode is _Mode.FREE or level.mode is _Mode.NAMED:
             self._content(start, end)
-        elif level.key in _OURS or (level.key in _WORDS and _SYMBOL.fullmatch(text)):
+        elif level.key in _OURS or (level.key in _WORDS and SYMBOL.fullmatch(text)):
             pass
         elif level.key in _NAMES or (level.mode is _Mode.SCHEMA and level.key == "$ref"):
             self._name(start, end)
@@ -211,10 +208,10 @@ class Document:
         else:
             self._content(start, end)
 
-    def _slot(self, start: int, end: int) -> _Slot:
+    def _slot(self, start: int, end: int) -> Slot:
         path = [level.key if level.is_object else str(level.size) for level in self._stack]
         parts = tuple(level.parts for level in self._stack if level.is_object)
-        return _Slot(start, end, tuple(path), parts)
+        return Slot(start, end, tuple(path), parts)
 
     def _content(self, start: int, end: int) -> None:
         self.content.append(self._slot(start, end))
@@ -262,57 +259,6 @@ def mask_url(url: str, names: Names) -> str:
         lambda match: match[0] if match[0] in _PATH_WORDS else mask_text(match[0], names),
         url,
     )
-
-
-# --- many documents --------------------------------------------------------------------------------------
-
-
-def add_argument_keys(arguments: str, names: Names) -> None:
-    """Know the keys of arguments, which are JSON."""
-    for key in _ARGUMENT_KEY.findall(arguments):
-        names.add(key)
-
-
-def documents(data: bytes, names: Names) -> list["Document | bytes"]:
-    """Cut a body or a stream into JSON to mask, and bytes to keep."""
-    if data.lstrip()[:1] in (b"{", b"["):
-        return [Document(data, names)]
-    found: list[Document | bytes] = []
-    for match in _LINE.finditer(data):
-        line = match[0]
-        field = _FIELD.match(line)
-        start = 0 if field is None else field.end()
-        value = line[start:]
-        word = value.strip()
-        named = field is not None and field[1] in (b"event", b"retry")
-        if word in (b"", b"[DONE]") or (named and _SYMBOL.fullmatch(word.decode("latin-1"))):
-            found.append(line)
-            continue
-        found += [line[:start], Document(value, names, streamed=True)]
-    return found
-
-
-def mask_documents(found: Iterable["Document | bytes"], names: Names) -> bytes:
-    """Return the documents without their content; strings that are pieces of one text are masked as one text."""
-    pieces = list(found)
-    groups: dict[object, list[tuple[Document, _Slot]]] = {}
-    for one in pieces:
-        if isinstance(one, Document):
-            for slot in one.content:
-                groups.setdefault(one.group(slot), []).append((one, slot))
-    for members in groups.values():
-        texts = [document.text(slot) for document, slot in members]
-        masked = mask_text("".join(texts), names)
-        at = 0
-        for (document, slot), text in zip(members, texts, strict=True):
-            document.write(slot, masked[at : at + len(text)])
-            at += len(text)
-    return b"".join(one if isinstance(one, bytes) else one.masked() for one in pieces)
-
-
-def mask_bytes(data: bytes, names: Names) -> bytes:
-    """Return a body or a stream without its content, as long as it was."""
-    return mask_documents(documents(data, names), names)
 
 
 # --- the inside of a JSON string ---------------------------------------------------------------------------

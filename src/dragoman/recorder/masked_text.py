@@ -3,6 +3,9 @@
 Lengths, digits, punctuation, blanks, escapes, the markers of native formats and the words `true`, `false` and `null`
 stay.  Names (of tools, parameters, ids, stop sequences) become other names of the same length, the same one wherever it
 occurs.  All other letters become `x`.  The result has as many bytes as the text.
+
+A text that arrives in pieces is masked as far as what follows cannot change the result: `MaskedText` keeps back the
+end that may become a marker or a known name.
 """
 
 import re
@@ -35,9 +38,17 @@ _WIDE: Final = {1: "x", 2: "\u0436", 3: "\u5b57", 4: "\U00020000"}
 _HIGH: Final = range(0xD800, 0xDC00)  # the halves of characters beyond U+FFFF
 _LOW: Final = range(0xDC00, 0xE000)
 # What vendors put before their ids.
-_PREFIX: Final = re.compile(r"(?:call|toolu|srvtoolu|msg|resp|rs|fc|ctc|chatcmpl|req|gen|cmpl)[_-]")
+_VENDOR_PREFIXES: Final = "call|toolu|srvtoolu|msg|resp|rs|fc|ctc|chatcmpl|req|gen|cmpl"
+_PREFIX: Final = re.compile(rf"(?:{_VENDOR_PREFIXES})[_-]")
 _WORD: Final = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 _PART: Final = re.compile(r"[-.]|[^-.]+")
+_REST: Final = re.compile(r"\w*")  # of a word
+_NUMBER: Final = "0123456789.eE+-"
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+_MEDIA_TYPE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+/-;")
+_DATA: Final = "data:"
+_SCHEMES: Final = ("http://", "https://", _DATA)
+_MOST_KEPT: Final = 128  # characters at the end of a piece that may be the beginning of something
 
 
 class Names:
@@ -45,6 +56,7 @@ class Names:
 
     def __init__(self) -> None:
         self._letters: dict[str, str] = {}  # by the name in lower case, without punctuation
+        self._beginnings: set[str] = set()  # of these
         self._used: dict[int, Iterator[int]] = {}  # by the number of letters
 
     def add(self, text: str) -> None:
@@ -66,6 +78,16 @@ class Names:
             number, digit = divmod(number, len(_LETTERS))
             made = (_LETTERS[digit] if number or digit or not made else _FILL) + made
         self._letters[folded] = made
+        self._beginnings.update(folded[:end] for end in range(min(len(folded), _MOST_KEPT) + 1))
+
+    def may_become(self, word: str) -> bool:
+        """Return whether a word that goes on may turn out to be a name, or a word of a marker."""
+        word = word.rstrip("-.")  # the next part is looked up alone
+        for one in (word, _PART.findall(word)[-1]):
+            folded = _folded(one[_prefix(one) :])
+            if not folded or folded in self._beginnings or folded in _known_beginnings():
+                return True
+        return False
 
     def masked(self, word: str) -> str:
         """Return another name of the same length; empty: this is not one."""
@@ -81,15 +103,59 @@ class Names:
 
 def mask_text(text: str, names: Names) -> str:
     """Return a text of the same length in which no word of the content is left."""
+    return _mask_until(text, names, 0, len(text))[0]
+
+
+class MaskedText:
+    """One text that arrives in pieces."""
+
+    __slots__ = ("_before", "_in_word", "_names", "_text")
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._before = ""  # the last character that was masked, as it was
+        self._text = ""  # what is not masked yet
+        self._in_word = (
+            False  # a word was masked up to its middle: it is not a name, whatever follows
+        )
+
+    def feed(self, piece: str) -> None:
+        """Take a piece."""
+        self._text += piece
+
+    def take(self, *, ended: bool = False) -> str:
+        """Return what is final now and was not returned before; all of it, if the text has ended."""
+        text = self._before + self._text
+        start = at = len(self._before)
+        out = ""
+        if self._in_word:
+            rest = _REST.match(text, at)
+            at = at if rest is None else rest.end()
+            out = _crossed(text[start:at])
+        if at < len(text):
+            final = len(text) if ended else _final(text, at, self._names)
+            masked, at = _mask_until(text, self._names, at, final)
+            out += masked
+        if at > start:
+            last = text[at - 1]
+            self._in_word = at == len(text) and (last.isalnum() or last == "_")
+            self._before, self._text = last, text[at:]
+        return out
+
+
+def _mask_until(text: str, names: Names, start: int, end: int) -> tuple[str, int]:
+    """Mask what begins between two positions; return it, and the position behind it."""
     out: list[str] = []
-    end = 0
-    for match in _tokens().finditer(text):
+    done = start
+    for match in _tokens().finditer(text, start):
         start = match.start()
-        out.append(text[end:start])
-        end = match.end()
+        if start >= end:
+            break
+        out.append(text[done:start])
+        done = match.end()
         match match.lastgroup:
             case "word":
-                next_to = text[start - 1 : start] + text[end : end + 1]
+                next_to = text[max(start - 1, 0) : start] + text[done : done + 1]
                 out.append(_mask_word(match[0], names, next_to))
             case "code":  # a character that is written as its number
                 out.append(match[0][:-4] + _mask_code(match[0][-4:]))
@@ -97,7 +163,58 @@ def mask_text(text: str, names: Names) -> str:
                 out.append(_wide(match[0]))
             case _:
                 out.append(match[0])
-    return "".join((*out, text[end:]))
+    end = max(done, end)
+    return "".join((*out, text[done:end])), end
+
+
+def _final(text: str, start: int, names: Names) -> int:
+    """Return the position up to which nothing that follows a text changes how it is masked."""
+    end = len(text)
+    least = max(start, end - _MOST_KEPT)
+    return min(
+        _open_marker(text, least),
+        _open_word(text, least, names),
+        _open_number(text, least),
+        _open_escape(text, least),
+    )
+
+
+def _open_marker(text: str, least: int) -> int:
+    """Return where a marker begins of which a text may have the first characters; else its end."""
+    beginnings = _marker_beginnings()
+    data = text.rfind(_DATA, least)
+    if data >= 0 and not _MEDIA_TYPE.issuperset(text[data + len(_DATA) :]):
+        data = -1
+    end = len(text) if data < 0 else data
+    return next((at for at in range(least, end) if text[at:] in beginnings), end)
+
+
+def _open_word(text: str, least: int, names: Names) -> int:
+    end = len(text)
+    at = end
+    while at > least and (text[at - 1].isalnum() or text[at - 1] in "_-."):
+        at -= 1
+    while at < end and not (text[at].isalpha() or text[at] == "_"):  # a word begins with a letter
+        at += 1
+    if at == least and end - least == _MOST_KEPT:  # too long for a name
+        return end
+    return at if at < end and names.may_become(text[at:]) else end
+
+
+def _open_number(text: str, least: int) -> int:
+    """Return where a number begins, whose exponent may follow: its letter stays."""
+    at = max(len(text.rstrip(_NUMBER)), least)
+    while at < len(text) and not text[at].isdigit():
+        at += 1
+    return at
+
+
+def _open_escape(text: str, least: int) -> int:
+    at = text.rfind("\\", max(least, len(text) - 5))
+    if at < 0:
+        return len(text)
+    rest = text[at + 1 :]
+    return at if not rest or (rest[0] == "u" and _HEX.issuperset(rest[1:])) else len(text)
 
 
 def mask_name(text: str, names: Names) -> str:
@@ -213,7 +330,33 @@ def _marker_words() -> frozenset[str]:
     )
 
 
-def _choice(markers: list[str], first: str) -> str:
+@cache
+def _known_beginnings() -> frozenset[str]:
+    """Return all beginnings of words that are kept, or kept before an id, as `_folded` writes them."""
+    kept = (*_marker_words(), *_KEYWORDS, *CODES, *_VENDOR_PREFIXES.split("|"))
+    words = map(_folded, kept)
+    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
+
+
+@cache
+def _marker_beginnings() -> frozenset[str]:
+    """Return the beginnings of all markers that are kept, without their last character."""
+    return frozenset(
+        marker[:end] for marker in (*_kept_markers(), *_SCHEMES) for end in range(1, len(marker))
+    )
+
+
+@cache
+def _kept_markers() -> tuple[str, ...]:
+    """Return the markers that are kept wherever they occur."""
+    return tuple(
+        marker
+        for marker in _markers()
+        if len(marker) >= _LEAST_LITERAL and _WORD.search(marker) and not marker.isalnum()
+    )
+
+
+def _choice(markers: tuple[str, ...], first: str) -> str:
     """Return an expression for what follows the first character of markers, the longest first."""
     rests = sorted((one[1:] for one in markers if one[0] == first), key=len, reverse=True)
     return "|".join(map(re.escape, rests))
@@ -222,11 +365,7 @@ def _choice(markers: list[str], first: str) -> str:
 @cache
 def _tokens() -> re.Pattern[str]:
     """Return the expression of everything in a text that is not kept as single characters."""
-    kept = [
-        marker
-        for marker in _markers()
-        if len(marker) >= _LEAST_LITERAL and _WORD.search(marker) and not marker.isalnum()
-    ]
+    kept = _kept_markers()
     literals = "|".join(
         (r"(?<!\w)" if first.isalnum() else "") + f"{re.escape(first)}(?:{_choice(kept, first)})"
         for first in sorted({marker[0] for marker in kept})

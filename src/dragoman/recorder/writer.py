@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
@@ -27,11 +27,19 @@ from dragoman.recorder import frames, lines
 from dragoman.recorder.stalls import stalls
 from dragoman.redaction import blotter
 
+if TYPE_CHECKING:
+    from dragoman.recorder.mask import LineMask
+
 _READ_BYTES: Final = 1024 * 1024
 _DIGITS: Final = 3  # of milliseconds
 _NICE: Final = 5
 _SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
+_MOST_UNMASKED: Final = (
+    256 * 1024 * 1024
+)  # bytes of all exchanges that are masked once more at their end
+_PART: Final = ".part"  # ends the name of a file that will replace a recording
+_PART_SECONDS: Final = 60.0  # after which such a file was left behind
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
 SECRET_HEADERS: Final = frozenset(
@@ -65,6 +73,7 @@ class Folder:
         # The oldest first: names begin with the time.
         self._sizes: dict[str, int] = {}
         self._total = 0
+        self.unmasked_bytes = 0  # that exchanges keep in memory
         self._scan()
         self.prune()
 
@@ -77,13 +86,27 @@ class Folder:
                 with suppress(FileNotFoundError):  # another worker has deleted it
                     if one.name.endswith(lines.SUFFIX) and one.is_file():
                         self._sizes[one.name] = one.stat().st_size
+                    elif one.name.endswith(lines.SUFFIX + _PART) and _is_old(one):
+                        Path(one.path).unlink()
         self._total = sum(self._sizes.values())
 
     def open(self, began: float, request_id: str) -> tuple[str, int]:
         """Create the file of an exchange; return its name and descriptor."""
         name = file_name(began, request_id)
+        return name, self._create(name)
+
+    def _create(self, name: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        return name, os.open(f"{self._policy.folder}{os.sep}{name}", flags, 0o600)
+        return os.open(f"{self._policy.folder}{os.sep}{name}", flags, 0o600)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Give a file other content: it has the old or the new one, whenever this process ends."""
+        part = self._create(name + _PART)
+        try:
+            _write_all(part, data)
+        finally:
+            os.close(part)
+        (self._path / (name + _PART)).replace(self._path / name)
 
     def finish(self, name: str, size: int) -> None:
         """Count a file that is complete."""
@@ -108,7 +131,10 @@ class Folder:
 
 
 class ExchangeFile:
-    """The recording of one exchange: a file from the beginning, or, masked, at the end."""
+    """The recording of one exchange.
+
+    A masked one is written as far as its mask is final, and once more at the end: then all names are known.
+    """
 
     def __init__(self, folder: Folder, policy: frames.Policy, began: frames.Begin) -> None:
         self._folder = folder
@@ -121,10 +147,10 @@ class ExchangeFile:
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
-        self._name, self._file = "", -1
-        self._masks = policy.masks  # only a complete exchange can be masked: lines wait for the end
-        if not self._masks:
-            self._name, self._file = folder.open(began.time, began.id)
+        self._name, self._file = folder.open(began.time, began.id)
+        self._masks = self._masks_again = policy.masks
+        self._mask = _line_mask() if policy.masks else None
+        self._unmasked: list[bytes] = []  # all lines, for the second time
         self._line(
             lines.Opening(
                 version=lines.VERSION,
@@ -182,20 +208,25 @@ class ExchangeFile:
                 self._end(frame)
 
     def flush(self) -> None:
-        """Write the lines that wait, unless they wait for the end."""
-        if self._file >= 0 and self._waiting:
+        """Write the lines that wait; of masked ones those that are final."""
+        if self._mask is not None:
+            self._waiting += self._masked_lines(self._mask)
+        if self._waiting:
             data, self._waiting = b"".join(self._waiting), []
             _write_all(self._file, data)
 
     def finish(self) -> None:
         """Write what there is, and close the file."""
-        if self._masks:
-            self._write_masked()
+        if self._mask is not None:
+            self._mask.close()
         self.flush()
+        if self._masks_again:
+            self._write_masked()
         self.close_file()
 
     def close_file(self) -> None:
         """Close the file, if it is open."""
+        self._forget_unmasked()
         if self._file >= 0:
             os.close(self._file)
             self._folder.finish(self._name, self._size)
@@ -214,18 +245,37 @@ class ExchangeFile:
         self._line(end)
         self.finish()
 
+    def _masked_lines(self, mask: "LineMask") -> list[bytes]:
+        try:
+            mask.mask()
+            return list(map(lines.encode_line, mask.lines()))
+        except _UNMASKABLE as error:
+            self._give_up_mask(error)
+            return []
+
     def _write_masked(self) -> None:
-        """Create the file with all lines, masked."""
+        """Write all lines again, with all names known."""
         from dragoman.recorder.mask import masked_bytes  # noqa: PLC0415 -- few gateways need it
 
-        data, self._waiting = b"".join(self._waiting), []
+        names = None if self._mask is None else self._mask.names
         try:
-            data = masked_bytes(data)
-        except _UNMASKABLE as error:  # never write it as it is
-            _report(f"{self._id}: cannot be masked: {type(error).__name__}")
+            data = masked_bytes(b"".join(self._unmasked), names)
+        except _UNMASKABLE as error:
+            self._give_up_mask(error)
             return
-        self._waiting, self._size = [data], len(data)
-        self._name, self._file = self._folder.open(self._time, self._id)
+        self._folder.replace(self._name, data)
+        self._size = len(data)
+
+    def _give_up_mask(self, error: Exception) -> None:
+        """End a recording that cannot be masked where it is: its content must not be written."""
+        _report(f"{self._id}: cannot be masked: {type(error).__name__}")
+        self._mask = None
+        self._forget_unmasked()
+
+    def _forget_unmasked(self) -> None:
+        self._masks_again = False
+        self._folder.unmasked_bytes -= sum(map(len, self._unmasked))
+        self._unmasked = []
 
     def _read(self, frame: frames.Came) -> None:
         """Write the lines that are complete; nothing came: write the rest."""
@@ -251,7 +301,23 @@ class ExchangeFile:
             self._dropped += len(line)
             return
         self._size += len(line)
-        self._waiting.append(line)
+        if self._masks:
+            self._append_unmasked(line)
+        else:
+            self._waiting.append(line)
+
+    def _append_unmasked(self, line: bytes) -> None:
+        if self._mask is None:
+            return  # it was given up
+        if self._masks_again:
+            self._unmasked.append(line)
+            self._folder.unmasked_bytes += len(line)
+            if self._folder.unmasked_bytes > _MOST_UNMASKED:
+                self._forget_unmasked()
+        try:
+            self._mask.take(lines.decode_line(line))
+        except _UNMASKABLE as error:
+            self._give_up_mask(error)
 
     def _payload(self, data: bytes) -> lines.Payload:
         return lines.Payload.of(self._blot(data))
@@ -295,6 +361,8 @@ class Writer:
 
     def _take(self, frame: frames.Frame, number: int) -> None:
         if isinstance(frame, frames.Policy):
+            if frame.masks:
+                _line_mask().prepare()  # no exchange waits for it
             self._policy, self._folder = frame, Folder(frame)
         elif isinstance(frame, frames.Begin):
             if self._policy is not None and self._folder is not None:
@@ -330,6 +398,16 @@ def _write_all(file: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(file, left) :]
+
+
+def _is_old(part: "os.DirEntry[str]") -> bool:
+    return time.time() - part.stat().st_mtime > _PART_SECONDS
+
+
+def _line_mask() -> "LineMask":
+    from dragoman.recorder.mask import LineMask  # noqa: PLC0415 -- few gateways need it
+
+    return LineMask()
 
 
 def credentials_of(headers: dict[str, str]) -> Iterator[str]:
