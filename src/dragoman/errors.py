@@ -21,8 +21,6 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from dragoman.limits import describe_excess
-
 
 class DragomanError(Exception):
     """The base of all errors that this package raises on purpose."""
@@ -114,6 +112,9 @@ class TooLargeError(PeerError):
     def __init__(self, limit: str, allowed: int) -> None:
         self.limit = limit
         self.allowed = allowed
+        # Imported here: the command line starts without msgspec.
+        from dragoman.limits import describe_excess  # noqa: PLC0415
+
         super().__init__(describe_excess(limit, allowed))
 
 

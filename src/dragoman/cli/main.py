@@ -1,19 +1,21 @@
 """`dragoman`: the table of commands, and the place where errors become one line and an exit code.
 
-A command's module is imported when the command runs, so that `--help` and `--version` are fast.
+A command's module is imported when the command runs, so that `--help` and `--version` are fast;
+what only a mistake needs is imported when it is made.
 """
 
 import importlib
 import os
 import sys
-from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from dragoman._version import __version__
 from dragoman.errors import DragomanError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -100,9 +102,11 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a misspelt one gets the nearest name as a hint."""
-        near = get_close_matches(args[0], COMMANDS, n=1)
-        if args[0] not in COMMANDS and near:
-            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        if args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], COMMANDS, n=1):
+                ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -110,8 +114,10 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete a command's name from the table, importing none."""
+        from click.shell_completion import CompletionItem
+
         found = [
             CompletionItem(name, help=entry.summary)
             for name, entry in COMMANDS.items()
