@@ -174,7 +174,7 @@ class Answer(Struct, frozen=True):
     @property
     def call_blocks(self) -> tuple[Block, ...]:
         """The blocks of `tool_calls`, with all that the upstream sent."""
-        return tuple(block for block in self.blocks if block.kind in CALL_KINDS)
+        return tuple([block for block in self.blocks if block.kind in CALL_KINDS])
 
 
 def call_error(call: Block, answer: Answer) -> str:
@@ -244,10 +244,9 @@ class _OpenBlock:
         start = self.start
         return Block(
             kind=start.kind,
-            text="".join((*self._chunks, *self.texts)),
+            text="".join(self._chunks + self.texts),
             segments=tuple(
-                ReasoningSegment("".join(texts), key[0])  # type: ignore[arg-type]
-                for key, texts in self.segments
+                [ReasoningSegment("".join(texts), key[0]) for key, texts in self.segments]  # type: ignore[arg-type]
             ),
             opaque=tuple(self.opaque),
             citations=tuple(self.citations),
@@ -330,8 +329,8 @@ class Folder:
         return self._answer(fault, blocks)
 
     def _answer(self, end: Finish | Fault, blocks: Sequence[Block]) -> Answer:
-        finish = end if isinstance(end, Finish) else None
-        fault = end if isinstance(end, Fault) else None
+        finish = end if type(end) is Finish else None
+        fault = end if type(end) is Fault else None
         return Answer(self._start, tuple(blocks), self._usage, finish, fault, tuple(self._losses))
 
 

@@ -22,6 +22,7 @@ from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CUT_REASONS,
     NO_ARGUMENTS_YET,
+    STOP,
     TOOL_CALLS,
     ArgsDelta,
     BlockEnd,
@@ -50,6 +51,9 @@ from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
+_TOOL_CALL: Final = BlockKind.TOOL_CALL
+_CUSTOM_CALL: Final = BlockKind.CUSTOM_CALL
+_CUSTOM: Final = Flavor.CUSTOM
 # Characters of one text delta: a longer text becomes several, so that no step over one takes long.
 _LONG_CHARS: Final = 512 * 1024
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
@@ -62,10 +66,10 @@ class IncomingCall:
     def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
         self.call_id = call_id
         self.tool = tool
-        self.kind: BlockKind = BlockKind.TOOL_CALL
+        self.kind: BlockKind = _TOOL_CALL
         self.arguments: JsonArguments | CustomInput | RawInput = JsonArguments(limits=limits)
-        if tool.flavor is Flavor.CUSTOM:
-            self.kind = BlockKind.CUSTOM_CALL
+        if tool.flavor is _CUSTOM:
+            self.kind = _CUSTOM_CALL
             self.arguments = RawInput(limits=limits) if raw_input else CustomInput(limits=limits)
         self.open = False  # its block has been opened
         self.ended = False  # its peer said that it ended
@@ -92,7 +96,7 @@ class IncomingCall:
         Clients take a call without any arguments for one that needs none and run it, so a call that
         was truncated before its first argument gets an opening bracket.
         """
-        if self.kind is BlockKind.CUSTOM_CALL:
+        if self.kind is _CUSTOM_CALL:
             return Ending(ending.text, whole=False, losses=ending.losses)
         return Ending(NO_ARGUMENTS_YET, whole=False, losses=(*ending.losses, "args_missing"))
 
@@ -151,21 +155,21 @@ class BlockBuilder:
     def begin_call(self, call_id: str, tool: ToolName) -> None:
         """End the open block and open one for a call."""
         self.end_block()
-        custom = tool.flavor is Flavor.CUSTOM
-        kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
+        custom = tool.flavor is _CUSTOM
+        kind = _CUSTOM_CALL if custom else _TOOL_CALL
         name, namespace, flavor = tool.name, tool.namespace, tool.flavor
         self.begin_block(BlockStart(self.index + 1, kind, call_id, name, namespace, flavor))
 
     def call_delta(self, text: str) -> None:
         """Emit more of the open call's arguments or free-form input."""
-        if self.kind is BlockKind.CUSTOM_CALL:
+        if self.kind is _CUSTOM_CALL:
             self.out.append(InputDelta(self.index, text))
         else:
             self.out.append(ArgsDelta(self.index, text))
 
     def end_call_block(self, name: str, *, complete: bool) -> None:
         """End the block of a call."""
-        if not complete and self.kind is BlockKind.CUSTOM_CALL:
+        if not complete and self.kind is _CUSTOM_CALL:
             self.half_input = name
         self.out.append(BlockEnd(self.index, complete))
         self.kind = None
@@ -180,10 +184,10 @@ class BlockBuilder:
 
     def reason_with_calls(self, reason: FinishReason) -> FinishReason:
         """Return the finish reason of an answer that made calls; truncation and filters are never masked."""
-        if reason in (FinishReason.STOP, FinishReason.STOP_SEQUENCE):
+        if reason in (STOP, FinishReason.STOP_SEQUENCE):
             detail = f"{reason} although calls were made"
             self.out.append(Loss("finish_reason_fixed", detail=detail))
-            return FinishReason.TOOL_CALLS
+            return TOOL_CALLS
         return reason
 
 
@@ -282,16 +286,16 @@ class Assembler(BlockBuilder):
 
     def citation(self, citation: Citation) -> None:
         """Cite a source for the text block; `index` is filled in."""
-        if self.kind is not BlockKind.TEXT and not self._ready(
-            BlockKind.TEXT, lambda to: to.citation(citation), len(citation.raw)
+        if self.kind is not _TEXT and not self._ready(
+            _TEXT, lambda to: to.citation(citation), len(citation.raw)
         ):
             return
         self.out.append(structs.replace(citation, index=self.index))
 
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
         """Attach a vendor's state to the reasoning block, opening one if none is open."""
-        if self.kind is not BlockKind.REASONING and not self._ready(
-            BlockKind.REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
+        if self.kind is not _REASONING and not self._ready(
+            _REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
         ):
             return
         self.sealed = True
@@ -499,7 +503,7 @@ class Assembler(BlockBuilder):
         whole = ending.whole
         if not whole and not cut and call.arguments.may_close(*self._tools.parameters(call.tool)):
             whole = True
-            if call.kind is BlockKind.TOOL_CALL:
+            if call.kind is _TOOL_CALL:
                 self._delta("}")
             self.loss("args_repaired", f"call {call.call_id}", "the closing bracket was missing")
         elif not whole and (cut or not ending.broken):
@@ -515,7 +519,7 @@ class Assembler(BlockBuilder):
         """
         if call.cut:
             return True
-        if call.kind is BlockKind.CUSTOM_CALL:
+        if call.kind is _CUSTOM_CALL:
             return cut and not (call.ended or self._waiting)
         return (cut and not self._waiting) or bool(self._tools.parameters(call.tool)[0])
 
@@ -543,11 +547,11 @@ class Assembler(BlockBuilder):
     def _agreed_reason(self, reason: FinishReason | None) -> FinishReason:
         """Return a finish reason that agrees with the calls; the peer's is None if it gave none."""
         if self._made_calls:
-            return FinishReason.TOOL_CALLS if reason is None else self.reason_with_calls(reason)
+            return TOOL_CALLS if reason is None else self.reason_with_calls(reason)
         if reason is TOOL_CALLS:
             self.loss("finish_reason_fixed", detail="tool_calls without calls")
-            return FinishReason.STOP
-        return reason or FinishReason.STOP
+            return STOP
+        return reason or STOP
 
     def usage_so_far(self) -> Usage:
         """Return the counts of an answer that has not ended; what is not reported yet is estimated."""

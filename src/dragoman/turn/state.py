@@ -128,6 +128,7 @@ DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
     BlockKind.OPAQUE: frozenset(),
 }
 
+_IDLE: Final = TurnState.IDLE
 _ALL_DELTAS: Final = frozenset().union(*DELTAS.values())
 _PLAIN_STOPS: Final = frozenset({FinishReason.STOP, FinishReason.STOP_SEQUENCE})
 
@@ -140,7 +141,7 @@ class Legality:
     """
 
     def __init__(self) -> None:
-        self.state: TurnState = TurnState.IDLE
+        self.state: TurnState = _IDLE
         self.index: int = -1  # of the block that is open, or of the last one
         self.kind: BlockKind | None = None  # of the block that is open
         self.calls: int = 0  # calls so far, incomplete ones too

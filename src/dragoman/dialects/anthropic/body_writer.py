@@ -1,6 +1,6 @@
 """Encodes a whole answer as a Messages body."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Raw
 
@@ -26,6 +26,8 @@ OutBlock: TypeAlias = (
 )
 
 
+_REFUSAL: Final = BlockKind.REFUSAL  # an attribute of an enum costs as much as a block
+
 # --- whole answers -------------------------------------------------------------------------------
 
 
@@ -38,7 +40,7 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     for index, block in enumerate(answer.blocks):
         content.add(index, block)
     who = message_identity(answer.start, exchange)
-    refused = any(block.kind is BlockKind.REFUSAL for block in answer.blocks)
+    refused = any(block.kind is _REFUSAL for block in answer.blocks)
     ending = ending_of(answer.finish, refused=refused)
     return encode(
         schema.MessageBody(

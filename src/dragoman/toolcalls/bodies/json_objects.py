@@ -6,7 +6,6 @@ before the name are held until the name arrives.
 """
 
 import re
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -36,20 +35,20 @@ MAX_LITERAL_CHARS: Final = 64 * 1024
 _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # Python where JSON is expected
 
 
-class _Expect(Enum):
-    """What the parser expects next."""
+class _Expect:
+    """What the parser expects next.  A member of an enum would take ten times as long to look up."""
 
-    ITEM = auto()  # an object or an array
-    ELEMENT = auto()  # an object of the array, or its end
-    NEXT = auto()  # a comma or the end of the array
-    KEY = auto()  # a key, or the end of the object
-    COLON = auto()
-    VALUE = auto()
-    COMMA = auto()  # a comma or the end of the object
-    STRING = auto()  # inside a key or a value that is being gathered
-    ARGUMENTS = auto()  # inside arguments that are emitted as they arrive
-    FREE = auto()  # inside arguments that are not JSON
-    LITERAL = auto()  # inside a call written as a Python dict
+    ITEM: Final = "item"  # an object or an array
+    ELEMENT: Final = "element"  # an object of the array, or its end
+    NEXT: Final = "next"  # a comma or the end of the array
+    KEY: Final = "key"  # a key, or the end of the object
+    COLON: Final = "colon"
+    VALUE: Final = "value"
+    COMMA: Final = "comma"  # a comma or the end of the object
+    STRING: Final = "string"  # inside a key or a value that is being gathered
+    ARGUMENTS: Final = "arguments"  # inside arguments that are emitted as they arrive
+    FREE: Final = "free"  # inside arguments that are not JSON
+    LITERAL: Final = "literal"  # inside a call written as a Python dict
 
 
 class ObjectsBody:

@@ -9,7 +9,6 @@ Strings are escaped and emitted as they arrive; numbers and words are held until
 import ast
 import re
 from collections.abc import Callable
-from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -75,19 +74,19 @@ _EMPTY_SET: Final = re.compile(r"\(\s{0,16}(?:\)|\Z)")
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers
 
 
-class _Expect(Enum):
-    """What the parser expects next."""
+class _Expect:
+    """What the parser expects next.  A member of an enum would take ten times as long to look up."""
 
-    KEY = auto()  # a key, or the end of the object
-    FIRST_OF_BRACE = auto()  # the first key of a dict, the first element of a set, or the end
-    COLON_OR_COMMA = auto()  # after it: a colon makes it a key
-    COLON = auto()  # the separator of key and value
-    VALUE = auto()
-    FIRST = auto()  # a value, or the end of the array
-    COMMA = auto()  # a comma, or the end
-    STRING = auto()
-    WORD = auto()
-    OUTER = auto()  # closers around the arguments: `LiteralsSpec.outer`
+    KEY: Final = "key"  # a key, or the end of the object
+    FIRST_OF_BRACE: Final = "first of brace"  # a first key, the first element of a set, or the end
+    COLON_OR_COMMA: Final = "colon or comma"  # after it: a colon makes it a key
+    COLON: Final = "colon"  # the separator of key and value
+    VALUE: Final = "value"
+    FIRST: Final = "first"  # a value, or the end of the array
+    COMMA: Final = "comma"  # a comma, or the end
+    STRING: Final = "string"
+    WORD: Final = "word"
+    OUTER: Final = "outer"  # closers around the arguments: `LiteralsSpec.outer`
 
 
 def scanner_of(spec: LiteralsSpec) -> Scanner:
