@@ -5,6 +5,8 @@ see is rewritten.
 """
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
+from operator import attrgetter
 from typing import Final, TypedDict, Unpack
 
 import msgspec
@@ -65,6 +67,7 @@ _NULL: Final = Raw(b"null")
 _GENERIC: Final = find_profile("generic")
 # Fields of a request that hold a name.
 _NAMES: Final = ("model", "user_id", "tier", "cache_key", "verbosity")
+_names_of: Final = attrgetter(*_NAMES)
 _LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
@@ -147,9 +150,9 @@ def check_request(request: Request, limits: Limits) -> None:
     name_chars, id_chars = limits.max_name_chars, limits.max_id_chars
     if len(request.tools) > limits.max_tools:
         raise TooLargeError("max_tools", limits.max_tools)
-    for field in _NAMES:
-        if len(getattr(request, field)) > name_chars:
-            raise NameTooLongError("max_name_chars", name_chars, path=path_of(request, field))
+    if max(map(len, _names_of(request))) > name_chars:
+        field = next(one for one in _NAMES if len(getattr(request, one)) > name_chars)
+        raise NameTooLongError("max_name_chars", name_chars, path=path_of(request, field))
     if len(request.previous_id) > id_chars:
         raise NameTooLongError("max_id_chars", id_chars, path=path_of(request, "previous_id"))
     longest, at = _longest_name(request.tools, None) if request.tools else (0, 0)
@@ -200,7 +203,7 @@ def write_request(
     model = options.get("model", "") or request.model
     found = find_profile(profile) if isinstance(profile, str) else profile
     to = Target(
-        profile=for_model(found, bare_name(model), known_family(model), target),
+        profile=_profile_for(found, model, target),
         model=model,
         strict=options.get("strict", False),
         repair_history=options.get("repair_history", False),
@@ -213,6 +216,12 @@ def write_request(
         return _forward(client, request, dialect(target), to)
     encoded = dialect(target).encode_request(request, to)
     return TranslatedRequest(encoded.body, request, request.losses + encoded.losses, encoded.stop)
+
+
+@lru_cache(maxsize=256)
+def _profile_for(profile: Profile, model: str, target: str) -> Profile:
+    """Return the profile with what it leaves to the model."""
+    return for_model(profile, bare_name(model), known_family(model), target)
 
 
 def translate_request(

@@ -26,7 +26,7 @@ async def status(tls: Tls) -> int:
         connector = Connector()
         url = URL(server.url.replace("http:", "https:"))
         try:
-            async with await connector.open(
+            with await connector.open(
                 "GET", url, headers={}, body=None, connect_seconds=30, tls=tls_context(tls, "up")
             ) as reply:
                 return reply.status

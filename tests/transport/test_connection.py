@@ -42,7 +42,7 @@ async def opened(connector: Connector, server: Peer, body: bytes | None = b"{}")
 
 async def exchanged(connector: Connector, server: Peer) -> bytes:
     """Read an answer to its end, and let its connection be used again."""
-    async with await opened(connector, server) as reply:
+    with await opened(connector, server) as reply:
         said = await reply.read_all(MIB, lambda: None)
         await reply.settle()
     assert said is not None
@@ -111,7 +111,7 @@ def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed(on_loop: On
 
     async def run() -> None:
         async with asking(script) as (server, connector):
-            async with await opened(connector, server) as reply:
+            with await opened(connector, server) as reply:
                 assert b"hello" == await reply.read()
             await gone.wait()
 
@@ -213,12 +213,10 @@ def test_an_answer_that_comes_before_the_request_was_read_is_read(on_loop: OnLoo
         await talk.gone()
 
     async def run() -> None:
-        async with (
-            asking(script, reads=False) as (server, connector),
-            await opened(connector, server, b"a" * 8 * MIB) as reply,
-        ):
-            assert 413 == reply.status
-            assert b"too large" == await reply.read_error()
+        async with asking(script, reads=False) as (server, connector):
+            with await opened(connector, server, b"a" * 8 * MIB) as reply:
+                assert 413 == reply.status
+                assert b"too large" == await reply.read_error()
 
     on_loop(run())
 
@@ -250,7 +248,7 @@ def test_a_server_waits_for_a_reader_who_is_slow(on_loop: OnLoop) -> None:
 
     async def run() -> None:
         async with asking(script) as (server, connector):
-            async with await opened(connector, server) as reply:
+            with await opened(connector, server) as reply:
                 size = len(await reply.read())
                 before = -1
                 while sent != before:  # until nothing moves
@@ -300,11 +298,9 @@ def test_a_wait_is_reported_in_seconds_or_not_at_all(
     headers: str, seconds: float | None, on_loop: OnLoop
 ) -> None:
     async def run() -> None:
-        async with (
-            asking(http(b"", status="429 Slow", headers=headers)) as (server, connector),
-            await opened(connector, server) as reply,
-        ):
-            assert seconds == reply.retry_after
+        async with asking(http(b"", status="429 Slow", headers=headers)) as (server, connector):
+            with await opened(connector, server) as reply:
+                assert seconds == reply.retry_after
 
     on_loop(run())
 

@@ -71,7 +71,7 @@ async def opened(connector: Connector, url: str, proxy: Proxy | None, **more: An
 
 
 async def exchanged(connector: Connector, url: str, proxy: Proxy | None) -> bytes:
-    async with await opened(connector, url, proxy) as reply:
+    with await opened(connector, url, proxy) as reply:
         said = await reply.read_all(MIB, lambda: None)
         await reply.settle()
     return said or b""
@@ -196,14 +196,12 @@ def test_each_chunk_arrives_before_the_next_is_sent(
             await read.wait()
             await talk.say(b"3\r\ntwo\r\n0\r\n\r\n")
 
-        async with (
-            asking(script, secure=secure) as (_, url, connector),
-            await opened(connector, url, parse_proxy(plain_proxy.url)) as reply,
-        ):
-            assert b"one" == await reply.read()
-            read.set()
-            assert b"two" == await reply.read()
-            assert b"" == await reply.read()
+        async with asking(script, secure=secure) as (_, url, connector):
+            with await opened(connector, url, parse_proxy(plain_proxy.url)) as reply:
+                assert b"one" == await reply.read()
+                read.set()
+                assert b"two" == await reply.read()
+                assert b"" == await reply.read()
 
     on_loop(run())
 
@@ -215,14 +213,12 @@ def test_cut_in_the_middle_of_a_stream_is_an_error(on_loop: OnLoop, *, secure: b
         await talk.gone()
 
     async def run(proxy: ForwardProxy) -> None:
-        async with (
-            asking(script, secure=secure) as (_, url, connector),
-            await opened(connector, url, parse_proxy(proxy.url)) as reply,
-        ):
-            assert b"one" == await reply.read()
-            proxy.cut()
-            with pytest.raises(TransportError) as failed:
-                await reply.read()
+        async with asking(script, secure=secure) as (_, url, connector):
+            with await opened(connector, url, parse_proxy(proxy.url)) as reply:
+                assert b"one" == await reply.read()
+                proxy.cut()
+                with pytest.raises(TransportError) as failed:
+                    await reply.read()
         assert "upstream_truncated" == failed.value.code
 
     with forward_proxy() as proxy:
@@ -240,7 +236,7 @@ def test_reader_that_leaves_closes_the_way_to_the_server(on_loop: OnLoop, *, sec
             gone.set()
 
         async with asking(script, secure=secure) as (_, url, connector):
-            async with await opened(connector, url, parse_proxy(proxy.url)) as reply:
+            with await opened(connector, url, parse_proxy(proxy.url)) as reply:
                 assert b"one" == await reply.read()
             await gone.wait()
 

@@ -219,7 +219,7 @@ class _Upstream:
                     tls=plan.tls(hop.upstream_name),
                     proxy=plan.proxy(hop.upstream_name),
                 )
-                async with reply:
+                with reply:
                     answer = await reply.read_all(_MAX_BYTES, lambda: None)
                     status = reply.status
                     self._note_clock(reply.headers.get("date", ""))

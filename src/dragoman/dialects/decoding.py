@@ -91,9 +91,10 @@ def check_json(text: bytes, limits: Limits) -> None:
     Raises:
         TooLargeError: it passes `max_json_items` or `max_json_escapes`.
     """
-    if has_more_items(text, limits.max_json_items):
+    size = len(text)
+    if size > limits.max_json_items and has_more_items(text, limits.max_json_items):
         raise TooLargeError("max_json_items", limits.max_json_items)
-    if has_more(text, b"\\", limits.max_json_escapes):
+    if size > limits.max_json_escapes and has_more(text, b"\\", limits.max_json_escapes):
         raise TooLargeError("max_json_escapes", limits.max_json_escapes)
 
 

@@ -15,6 +15,7 @@ from aiohttp import web
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
 from dragoman.dialects.stored_responses import NOT_STORED
+from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.admission import Admission, Unserved
 from dragoman.gateway.capacity import shutting_down
@@ -25,11 +26,12 @@ from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.routing import Question, RouteChoice
 from dragoman.gateway.state.key_limits import BUSY
 from dragoman.gateway.vendor_ids import not_given
+from dragoman.limits import Limits
 from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.turn.request import Request
+from dragoman.turn.request import DialectName, Request
 
 _PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
@@ -45,13 +47,15 @@ async def accept(context: RequestContext) -> AcceptedRequest | Fault:
     if isinstance(choice, Fault):
         return choice
     plan, outcome = context.plan, context.outcome
-    asked, params = client.request, choice.route.params
-    request, outcome.guard_losses = await context.runtime.heavy.run(
-        len(client.body), lambda: guarded(plan.settings.guards, apply(params, asked))
-    )
-    if isinstance(request, Fault):
-        context.leave(0)
-        return request
+    request, guards, params = client.request, plan.settings.guards, choice.route.params
+    if params or guards.loops != "off":
+        changed, outcome.guard_losses = await context.runtime.heavy.run(
+            len(client.body), lambda: guarded(guards, apply(params, client.request))
+        )
+        if isinstance(changed, Fault):
+            context.leave(0)
+            return changed
+        request = changed
     if context.logs_steps:
         context.debug(
             "request accepted",
@@ -70,7 +74,7 @@ async def accept(context: RequestContext) -> AcceptedRequest | Fault:
 async def read_client_request(
     context: RequestContext, *, record: bool = False
 ) -> tuple[ClientRequest, str]:
-    """Return a client's request, and the id of the stored response that it continues."""
+    """Return a client's request, and the id of the stored response that it continues; note its size."""
     plan = context.plan
     limits = plan.settings.server.limits
     heavy = context.runtime.heavy
@@ -88,11 +92,18 @@ async def read_client_request(
         await heavy.run(len(received), lambda: check_size(received, limits))
         body, previous_id = await _expanded(context, body)
     sealer = plan.sealer(context.owner)
-    client = await heavy.run(
-        len(body), lambda: read_request(body, source=context.dialect, sealer=sealer, limits=limits)
+    client, context.outcome.guess = await heavy.run(
+        len(body), lambda: _read_and_estimate(body, context.dialect, sealer, limits)
     )
     context.outcome.model = client.request.model
     return client, previous_id
+
+
+def _read_and_estimate(
+    body: bytes, source: DialectName, sealer: Sealer, limits: Limits
+) -> tuple[ClientRequest, int]:
+    client = read_request(body, source=source, sealer=sealer, limits=limits)
+    return client, estimate_tokens(client.request)
 
 
 async def _expanded(context: RequestContext, body: bytes) -> tuple[bytes, str]:
@@ -119,13 +130,13 @@ async def admit(context: RequestContext, client: ClientRequest) -> RouteChoice |
     fault = None if context.holder is None else context.holder.may_use(request.model)
     if fault is not None:
         return fault
-    runtime, outcome = context.runtime, context.outcome
-    outcome.guess = await runtime.heavy.run(len(client.body), lambda: estimate_tokens(request))
-    outcome.estimate = runtime.calibration.corrected(request.model, outcome.guess)
+    outcome = context.outcome
+    outcome.estimate = context.runtime.calibration.corrected(request.model, outcome.guess)
     choice = _choose(context, request, outcome.estimate)
     if isinstance(choice, Fault):
         return choice
-    fault = await _refuse_ids(context, client, choice)
+    if context.plan.shares_credential(choice.route):
+        fault = await _refuse_ids(context, client, choice)
     return fault or await _enter(context, outcome.estimate, choice.route.priority) or choice
 
 
@@ -145,8 +156,6 @@ async def _refuse_ids(
     context: RequestContext, client: ClientRequest, choice: RouteChoice
 ) -> Fault | None:
     """Return the refusal of a request that names another client's state at an upstream."""
-    if not context.plan.shares_credential(choice.route):
-        return None
     dialects = {hop.upstream.dialect for hop in choice.hops}
     same = context.dialect in dialects
     vendors = {dialect(name).vendor for name in dialects}

@@ -149,6 +149,7 @@ class Gateway:
         plan = self.plan
         keys = keys_in_url(http, spoken)
         identity = plan.keyring.identify(http.headers, keys)
+        holder = identity if isinstance(identity, Holder) else None
         context = RequestContext(
             http,
             plan,
@@ -156,8 +157,10 @@ class Gateway:
             dialect=spoken,
             named=named,
             key_in_url=keys[0] if keys else "",
-            holder=identity if isinstance(identity, Holder) else None,
+            holder=holder,
             held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
+            owner="" if holder is None else holder.owner,
+            logs_steps=self.runtime.logger.shows_debug,
         )
         if self.runtime.traces is not None:
             context.outcome.trace = self.runtime.traces.begin(

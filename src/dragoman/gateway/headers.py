@@ -50,18 +50,28 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
     `warnings` are codes of losses, `extra` other headers of the response.
     """
     # Test: test_an_answer_carries_its_id_under_both_names.
-    headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
+    headers = {
+        **_named(route, upstream, upstream_model),
+        "request-id": request_id,
+        "x-request-id": request_id,
+    }
+    if upstream_id:
+        headers["x-upstream-request-id"] = header_value(upstream_id)
+    if codes := warnings_value(warnings):
+        headers["x-dragoman-warnings"] = codes
+    return {**headers, **extra} if extra else headers
+
+
+@lru_cache(maxsize=1024)  # the same names come with every request
+def _named(route: str, upstream: str, upstream_model: str) -> dict[str, str]:
+    """Return the headers that name the gateway and what answered."""
     known = {
         "x-dragoman-route": route,
         "x-dragoman-upstream": upstream,
         "x-upstream-model": upstream_model,
-        "x-upstream-request-id": upstream_id,
     }
-    headers |= {name: header_value(value) for name, value in known.items() if value}
-    codes = warnings_value(warnings)
-    if codes:
-        headers["x-dragoman-warnings"] = codes
-    return {**headers, **extra} if extra else headers
+    found = {name: header_value(value) for name, value in known.items() if value}
+    return {"server": "dragoman", **found}
 
 
 def decimal(cost: float) -> str:
@@ -94,7 +104,6 @@ def warnings_value(codes: Iterable[str]) -> str:
     return value
 
 
-@lru_cache(maxsize=1024)  # the same names come with every request
 def header_value(text: str) -> str:
     """Return a text as a header can carry it: other characters become `%XX`, and its length is bounded."""
     if text.isascii() and text.isprintable() and "%" not in text:

@@ -30,7 +30,8 @@ _RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 # Names come from peers: a line stays a line, of a length that can be read.
 _MAX_TEXT: Final = 600
 _MAX_ITEMS: Final = 20
-_MAX_REMEMBERED: Final = 100
+_MAX_REMEMBERED: Final = 100  # characters of a text that is kept
+_MAX_SHOWN: Final = 512
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _COLOURS: Final[dict[str, str]] = {
     "debug": "\x1b[2m",
@@ -115,7 +116,18 @@ class Logger:
         self._least = _RANK[level]
         self.shows_debug: bool = level == "debug"
         self._clock = clock
-        self.secrets = secrets  # a reload brings others
+        self._secrets = secrets
+        self._shown: dict[str, str] = {}  # short texts as a line shows them: names repeat
+
+    @property
+    def secrets(self) -> Secrets:
+        """What no line may show; a reload brings others."""
+        return self._secrets
+
+    @secrets.setter
+    def secrets(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._shown.clear()
 
     @classmethod
     def of(cls, settings: Log, *, secrets: Secrets = (), stream: TextIO | None = None) -> "Logger":
@@ -177,8 +189,11 @@ class Logger:
             elif not value:
                 continue
             elif isinstance(value, str):
-                own = name == "id" and is_request_id(value)  # another one on every line
-                clean[name] = value if own else _shown(value, self.secrets)
+                shown = self._shown.get(value)
+                if shown is None:
+                    own = name == "id" and is_request_id(value)  # another one on every line
+                    shown = value if own else self._show(value)
+                clean[name] = shown
             elif isinstance(value, tuple):
                 clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
             else:
@@ -188,7 +203,19 @@ class Logger:
     def _clean_item(self, item: object) -> object:
         if isinstance(item, dict):
             return self._clean(item)
-        return _shown(str(item), self.secrets)
+        return self._show(str(item))
+
+    def _show(self, text: str) -> str:
+        """Return a text as a line may show it."""
+        # Redaction comes before the cut, or half a secret would stay.
+        shown = _UNPRINTABLE.sub("?", redact(text, self._secrets))
+        if len(shown) > _MAX_TEXT:
+            return shown[: _MAX_TEXT - 1] + "…"
+        if len(text) < _MAX_REMEMBERED:
+            if len(self._shown) >= _MAX_SHOWN:
+                self._shown.clear()
+            self._shown[text] = shown
+        return shown
 
     def _write_json(self, at: float, level: Level, event: str, facts: dict[str, object]) -> None:
         seconds, micros = divmod(round(at * 1_000_000), 1_000_000)
@@ -328,17 +355,3 @@ def _counted(found: NativeSummary) -> list[str]:
         for one in found.problems
     )
     return [calls, *problems]
-
-
-def _shown(text: str, secrets: Secrets) -> str:
-    """Return a text as a log line may show it.  Short texts are cached: names repeat with every request."""
-    return _remembered(text, secrets) if len(text) < _MAX_REMEMBERED else _make_shown(text, secrets)
-
-
-def _make_shown(text: str, secrets: Secrets) -> str:
-    # Redaction comes before the cut, or half a secret would stay.
-    shown = _UNPRINTABLE.sub("?", redact(text, secrets))
-    return shown if len(shown) <= _MAX_TEXT else shown[: _MAX_TEXT - 1] + "…"
-
-
-_remembered = functools.lru_cache(maxsize=512)(_make_shown)

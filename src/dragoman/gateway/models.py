@@ -60,7 +60,7 @@ async def ask_models(
                 tls=plan.tls(name),
                 proxy=plan.proxy(name),
             )
-            async with reply:
+            with reply:
                 body = await reply.read_all(_MAX_BYTES, lambda: None)
                 status = reply.status
     except TimeoutError:

@@ -17,10 +17,7 @@ from msgspec import Struct, structs
 from dragoman.dialects import dialect
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.state.notes import MAX_NAMES, note_name
-from dragoman.profiles import for_model
-from dragoman.profiles.catalogue import FAMILIES_WANTING_REASONING
 from dragoman.profiles.profile import Profile
-from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.turn.events import Fault, FaultKind
 
 _MAX_HOSTS: Final = 1_000  # pairs of upstream and model; the one unused for longest is forgotten
@@ -67,10 +64,7 @@ class ReasoningHosts:
 
     def profile_for(self, hop: Hop) -> Profile:
         """Return the upstream's profile with what it has shown, and nothing left open."""
-        family = hop.format_name
-        if family not in FAMILIES_WANTING_REASONING:
-            family = known_family(hop.model) or ""
-        profile = for_model(hop.profile, bare_name(hop.model), family, hop.upstream.dialect)
+        profile = hop.model_profile
         if hop.profile.replay_reasoning != "auto":
             return profile
         if len(self._used) < MAX_NAMES and len(hop.model) <= _MAX_MODEL_CHARS:

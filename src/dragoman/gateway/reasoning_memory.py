@@ -301,6 +301,9 @@ class Restored(Struct, frozen=True):
     arguments: int = 0  # calls whose arguments became what the upstream wrote
 
 
+NOTHING_RESTORED: Final = Restored()
+
+
 def count_restored(before: Request, after: Request) -> Restored:
     """Compare a request with what `ReasoningMemory.restore` made of it."""
     reasoning = arguments = 0

@@ -107,15 +107,12 @@ class RequestContext(Struct, frozen=True, eq=False):
         None  # what its URL asks for, in a dialect whose URLs name the model
     )
     key_in_url: str = ""  # the client's key, where its dialect lets a URL have it
+    owner: str = ""  # of everything that is kept of this request
+    logs_steps: bool = False  # the log's level is `debug`; other steps need no description
     id: str = field(default_factory=new_request_id)
     arrived: float = field(default_factory=time.time)  # Unix seconds
     started: float = field(default_factory=time.perf_counter)
     outcome: Outcome = field(default_factory=Outcome)
-
-    @property
-    def owner(self) -> str:
-        """The owner of everything that is kept of this request."""
-        return "" if self.holder is None else self.holder.owner
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -135,11 +132,6 @@ class RequestContext(Struct, frozen=True, eq=False):
     def cors(self) -> dict[str, str]:
         """The headers that let a page of an allowed site read the response."""
         return cors_headers(self.http.headers.get("origin", ""), self.plan.settings.server)
-
-    @property
-    def logs_steps(self) -> bool:
-        """The log's level is `debug`: callers need not describe a step otherwise."""
-        return self.runtime.logger.shows_debug
 
     def debug(self, event: str, **facts: Fact) -> None:
         """Log a step of this request, if the log's level is `debug`."""

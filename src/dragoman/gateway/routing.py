@@ -17,6 +17,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from dragoman.context import Rendering
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.formats import declared_formats
 from dragoman.gateway.config.settings import (
@@ -24,6 +25,7 @@ from dragoman.gateway.config.settings import (
     ModelFacts,
     ProfileChanges,
     Route,
+    Server,
     Settings,
     TimeoutChanges,
     Timeouts,
@@ -32,8 +34,11 @@ from dragoman.gateway.config.settings import (
 from dragoman.gateway.config.vendors import GENERIC, profile_for
 from dragoman.gateway.target_order import TargetOrder
 from dragoman.globs import Glob, fill, is_glob
+from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
+from dragoman.profiles.catalogue import FAMILIES_WANTING_REASONING
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import choose_format, own_format
 from dragoman.turn.request import DialectName
@@ -76,6 +81,14 @@ class Hop(Struct, frozen=True, kw_only=True, dict=True):
     )
 
     @cached_property
+    def model_profile(self) -> Profile:
+        """The profile with what it leaves to the model."""
+        family: str | None = self.format_name
+        if family not in FAMILIES_WANTING_REASONING:
+            family = known_family(self.model)
+        return for_model(self.profile, bare_name(self.model), family, self.upstream.dialect)
+
+    @cached_property
     def native_format(self) -> Format | str:
         """The format of the settings that the model writes, else the name of the format."""
         return own_format(self.model, self.format_name, self.own_formats)
@@ -92,6 +105,7 @@ class RouteChoice(Struct, frozen=True, kw_only=True):
     route_name: str
     hops: tuple[Hop, ...]  # at least one
     route: Route
+    rendering: Rendering  # how the client's answers look
     order: TargetOrder | None = None  # None: the hops are asked in their order
     counted: bool = False  # a hop is
 
@@ -134,13 +148,20 @@ class _Way:
 
     __slots__ = ("_choice", "choice", "condition")
 
-    def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
-        self.condition = condition
+    def __init__(
+        self, name: str, route: Route, match: Match, hops: Iterable[Hop], server: Server
+    ) -> None:
+        self.condition = _Condition(match)
         found = tuple(hops)
         self._choice = RouteChoice(
             route_name=name,
             hops=found,
             route=route,
+            rendering=Rendering(
+                chat_reasoning=route.chat_reasoning,
+                responses_reasoning=route.responses_reasoning,
+                stream_error_tail=route.stream_error_tail or server.stream_error_tail,
+            ),
             order=_order(route),
             counted=any(hop.counted for hop in found),
         )
@@ -292,7 +313,8 @@ class Router:
         return (upstream, model) == (choice.hops[0].upstream_name, choice.hops[0].model)
 
     def _way(self, name: str, route: Route, match: Match) -> _Way:
-        return _Way(name, route, _Condition(match), [self._hop(one, route) for one in route.to])
+        hops = [self._hop(one, route) for one in route.to]
+        return _Way(name, route, match, hops, self._settings.server)
 
     def _hop(self, target: str, route: Route) -> Hop:
         name, _, model = target.partition("/")

@@ -295,7 +295,7 @@ class TokenCounter:
             tls=self.plan.tls(hop.upstream_name),
             proxy=self.plan.proxy(hop.upstream_name),
         )
-        async with reply:
+        with reply:
             if reply.status != 200:
                 return b""
             return await reply.read_all(_MAX_BYTES, lambda: None) or b""

@@ -23,7 +23,7 @@ from dragoman.gateway.health import Change
 from dragoman.gateway.logging import Fact
 from dragoman.gateway.pipe import Pipe
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.reasoning_memory import Restored, count_restored
+from dragoman.gateway.reasoning_memory import NOTHING_RESTORED, count_restored
 from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
@@ -76,7 +76,8 @@ async def ask_upstreams(
     if choice.order is not None:
         hops = choice.order.arrange(hops, accepted.request, runtime.running)
     left = list(runtime.in_order(hops))
-    outcome.resting = _skipped(hops, left[0])
+    if left[0] is not hops[0]:
+        outcome.resting = _skipped(hops, left[0])
     while left:
         hop, place = left[0], None
         if choice.counted:
@@ -124,7 +125,8 @@ class UpstreamCall:
 
     __slots__ = (
         "_accepted", "_attempts", "_body", "_client_dialect", "_context", "_given", "_hop", "_notes_ids", "_outcome",
-        "_profile", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace", "_translates", "_wire",
+        "_profile", "_recording", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace",
+        "_translates", "_wire",
     )  # fmt: skip
 
     def __init__(
@@ -152,7 +154,8 @@ class UpstreamCall:
         self._wire = ("", b"")  # the same as it is sent: the path after the base URL, and the body
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
         self._attempts = 0  # made at this upstream
-        self._restored = Restored()  # what was put back into the history
+        self._restored = NOTHING_RESTORED  # what was put back into the history
+        self._recording: ExchangeRecording | None = context.outcome.recording
         self._trace: AttemptTrace | None = None  # of the current attempt
         self._given: list[str] = []  # ids of the upstream's state that the client was given
 
@@ -276,11 +279,11 @@ class UpstreamCall:
         except (MalformedError, UntranslatableError, TooLargeError) as error:
             return Failure(fault_of_request(error), tries_next=True)
         restored = self._restored
-        if restored.reasoning or restored.arguments:
-            self._debug(
-                "history restored", reasoning=restored.reasoning, arguments=restored.arguments
-            )
         if self._context.logs_steps:
+            if restored is not NOTHING_RESTORED:
+                self._debug(
+                    "history restored", reasoning=restored.reasoning, arguments=restored.arguments
+                )
             self._debug(
                 "request written",
                 dialect=self._hop.upstream.dialect,
@@ -299,12 +302,12 @@ class UpstreamCall:
             arguments=self._translates,
             signed_only=profile.replay_reasoning == "never",
         )
-        self._restored = Restored()
+        self._restored = NOTHING_RESTORED
         if request is not accepted.request:
             self._restored = count_restored(accepted.request, request)
-        if request is not accepted.request and not self._translates and self._may_replay:
-            # The client sends reasoning itself; messages in which it was completed are written with it.
-            profile = structs.replace(profile, replay_reasoning="always")
+            if not self._translates and self._may_replay:
+                # The client sends reasoning itself; messages in which it was completed are written with it.
+                profile = structs.replace(profile, replay_reasoning="always")
         written = write_request(
             self._client_request(),
             target=hop.upstream.dialect,
@@ -349,9 +352,10 @@ class UpstreamCall:
             async with asyncio.timeout(None) as scope:
                 stream.begin_attempt(scope, self._hop, streams=request.stream)
                 outcome.should_retry, outcome.rate_limits = None, {}
-                async with await self._open() as reply:
+                with await self._open() as reply:
                     self._note_headers(reply)
-                    self._debug("upstream answered", status=reply.status)
+                    if self._context.logs_steps:
+                        self._debug("upstream answered", status=reply.status)
                     if not 200 <= reply.status < 300:
                         return await self._refusal(reply)
                     if not request.stream:
@@ -380,7 +384,8 @@ class UpstreamCall:
         plan, hop = self._context.plan, self._hop
         self._attempts += 1
         self._outcome.asked = True
-        self._debug("upstream asked", attempt=self._attempts)
+        if self._context.logs_steps:
+            self._debug("upstream asked", attempt=self._attempts)
         headers = upstream_headers(
             hop,
             self._accepted.choice.route,
@@ -419,7 +424,8 @@ class UpstreamCall:
             upstream=dialect(self._hop.upstream.dialect),
             client=self._client_dialect,
         )
-        outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
+        if limits:
+            outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
 
     async def _refusal(self, reply: Reply) -> Fault:
         """Read an upstream's error response."""
@@ -438,7 +444,7 @@ class UpstreamCall:
         body = await reply.read_all(limit, self._stream.note_read)
         if body is None:
             return fault_of(TooLargeError("max_response_bytes", limit))
-        await reply.settle()
+        reply.release()
         watchers, options = self._watchers(), self._options(self._accepted.request)
         if self._recording is not None:
             self._record_reply(reply, options)
@@ -474,7 +480,8 @@ class UpstreamCall:
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         self._log_answer()
-        await self._store(translated.body)
+        if self._stores:
+            await self._store(translated.body)
         if self._notes_ids:
             await self._runtime.note_given(context.owner, translated.given)
         self._stream.note_first_content()
@@ -497,8 +504,14 @@ class UpstreamCall:
         return self._retries.may_repeat_empty(should_retry=self._outcome.should_retry)
 
     def _options(self, request: Request) -> ExchangeOptions:
-        context = self._context
-        route, server = self._accepted.choice.route, context.plan.settings.server
+        context, rendering = self._context, self._accepted.choice.rendering
+        if self._stores or self._retries_truncated or context.named is not None:
+            rendering = structs.replace(
+                rendering,
+                responses_encrypted="always" if self._stores else "asked",
+                chat_truncated_tail="nothing" if self._retries_truncated else "error",
+                framing=context.framing,
+            )
         return ExchangeOptions(
             profile=self._profile,
             request=request,
@@ -508,15 +521,8 @@ class UpstreamCall:
             sealer=context.plan.sealer(context.owner),
             input_estimate=self._outcome.estimate,
             strict=self._hop.upstream.strict,
-            rendering=Rendering(
-                chat_reasoning=route.chat_reasoning,
-                responses_reasoning=route.responses_reasoning,
-                responses_encrypted="always" if self._stores else "asked",
-                stream_error_tail=route.stream_error_tail or server.stream_error_tail,
-                chat_truncated_tail="nothing" if self._retries_truncated else "error",
-                framing=context.framing,
-            ),
-            limits=server.limits,
+            rendering=rendering,
+            limits=context.plan.settings.server.limits,
             notes_ids=self._notes_ids,
         )
 
@@ -627,10 +633,6 @@ class UpstreamCall:
 
     # --- the recording -------------------------------------------------------------------------------
 
-    @property
-    def _recording(self) -> ExchangeRecording | None:
-        return self._outcome.recording
-
     def _record_reply(self, reply: Reply, options: ExchangeOptions) -> None:
         """Record that the upstream answers, and all that decides how its answer is translated."""
         if self._recording is None:
@@ -684,7 +686,7 @@ class UpstreamCall:
     async def _store(self, response: bytes) -> None:
         """Store a response before the client receives its end and can ask for it."""
         store = self._runtime.store
-        if store is None or not response or not self._stores:
+        if store is None or not response:
             return
         try:
             await store.keep(self._context.owner, self._accepted.client.body, response)

@@ -83,7 +83,7 @@ class Probe:
         try:
             async with asyncio.timeout(self.peer.timeout):
                 reply = await self._open("POST", *self._wire(self._body(question)))
-                async with reply:
+                with reply:
                     await reply.read()
         except TimeoutError:
             return self._late()
@@ -129,7 +129,7 @@ class Probe:
         try:
             async with asyncio.timeout(peer.timeout):
                 reply = await self._open(method, path, body)
-                async with reply:
+                with reply:
                     status = reply.status
                     kind = reply.headers.get("content-type", "")
                     retry_after = reply.retry_after

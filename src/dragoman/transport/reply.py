@@ -111,12 +111,17 @@ class Reply:
         """Return the whole answer, None if it is larger than `limit`; `heard` is called for each piece."""
         parts: list[bytes] = []
         size = 0
-        while data := await self.read():
+        while (data := self.take()) != b"":
+            if data is None:
+                await self.wait()
+                continue
             heard()
             size += len(data)
             if size > limit:
                 return None
             parts.append(data)
+            if len(data) >= _LARGE_BYTES:
+                await asyncio.sleep(0)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def read_error(self) -> bytes:
@@ -150,13 +155,18 @@ class Reply:
                         size += len(data)
             except (TimeoutError, TransportError):
                 return
-        self._settled = True
-        self._release(connection)
+        self.release()
 
-    async def __aenter__(self) -> Self:
+    def release(self) -> None:
+        """Let the connection serve another request: the answer was read to its end."""
+        if not self._settled:
+            self._settled = True
+            self._release(self._connection)
+
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -271,6 +271,19 @@ def test_no_notice_lets_a_secret_out(secret: str, json: bool) -> None:
 
 
 @pytest.mark.parametrize("json", [True, False])
+def test_secrets_of_a_reload_are_left_out_of_texts_that_were_shown_before(json: bool) -> None:
+    stream = io.StringIO()
+    logger = Logger(stream, json=json)
+    logger.notice("started", upstream="plain-text-that-becomes-a-secret")
+    logger.secrets = ("plain-text-that-becomes-a-secret",)
+    logger.notice("started", upstream="plain-text-that-becomes-a-secret")
+
+    before, after = stream.getvalue().splitlines()
+    assert "plain-text-that-becomes-a-secret" in before
+    assert "plain-text-that-becomes-a-secret" not in after
+
+
+@pytest.mark.parametrize("json", [True, False])
 def test_a_line_stays_one_line_of_bounded_length(json: bool) -> None:
     evil = "a\r\n200 forged \x1b[31m\u2028\x00\x9b" + "x" * 100_000
     record = structs.replace(RECORD, model=evil, call_names=(evil,) * 1000, key="\ud800")

@@ -125,7 +125,7 @@ class Parts:
     """Write the parts of one request."""
 
     def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
-        self._messages = path_of(request, "messages")
+        self._request = request
         self._profile = profile
         self._losses = losses
         self.marks: Marks = Marks(request, profile, losses)
@@ -187,12 +187,16 @@ class Parts:
     def _need_parts(self, what: str, path: str) -> None:
         if self._profile.content_parts == "string":
             raise UntranslatableError(
-                f"the target accepts text only, not {what}", path=path or self._messages
+                f"the target accepts text only, not {what}", path=self._place(path)
             )
+
+    def _place(self, path: str) -> str:
+        """Return the path of a turn; that of all messages if the turn has none."""
+        return path or path_of(self._request, "messages")
 
     def _image(self, part: ImagePart, path: str) -> ImageOut:
         self._need_parts("images", path)
-        path = path or self._messages
+        path = self._place(path)
         match part.source:
             case _ if self._profile.images == "none":
                 raise UntranslatableError("the target does not accept images", path=path)
@@ -215,7 +219,7 @@ class Parts:
             images = [one for one in part.parts if isinstance(one, ImagePart)]
             return [self.marks.text(text, None), *(self._image(one, path) for one in images)]
         self._need_parts("documents", path)
-        path = path or self._messages
+        path = self._place(path)
         if part.cite:
             self._losses.append(Loss("citations_dropped", path))
         before: list[PartOut] = [TextOut(part.context)] if part.context else []

@@ -124,7 +124,7 @@ async def _passed_on(
                 tls=context.plan.tls(hop.upstream_name),
                 proxy=context.plan.proxy(hop.upstream_name),
             )
-        async with reply:
+        with reply:
             if reply.status in (404, 405):
                 return None
             if 200 <= reply.status < 300:
