@@ -21,6 +21,7 @@ from dragoman.inspector.summary import Summary
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.long_recordings import unfolded
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
 
@@ -63,9 +64,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shown(folder: Path, found: Summary) -> Any:
     """Return the view of an exchange, as the page gets it."""
-    return json.loads(
-        msgspec.json.encode(view(found, load(folder / found.file), address="127.0.0.1:8484"))
-    )
+    made = view(found, load(folder / found.file), address="127.0.0.1:8484")
+    seen = json.loads(msgspec.json.encode(made.shown))
+    for column, rows in made.rows.items():
+        seen[column]["rows"] = json.loads(msgspec.json.encode(rows))
+    return seen | {"links": unfolded(seen["links"])}
 
 
 def one(folder: Path, model: str) -> tuple[Summary, Any]:
@@ -129,7 +132,7 @@ def test_a_native_call_is_found_with_its_markers(folder: Path, family: str) -> N
     for marker in call["markers"]:
         assert data[marker["from"] :].startswith(marker["text"][:1].encode())
         assert block["up_bytes"][0] <= marker["from"] <= marker["to"] <= block["up_bytes"][1]
-    marked = [row for row in seen["upstream"]["rows"] if row["marks"]]
+    marked = [row for row in seen["upstream"]["rows"] if row.get("marks")]
     texts = "".join(row["text"][a:b] for row in marked for a, b in row["marks"])
     assert texts == "".join(marker["text"] for marker in call["markers"])
     assert seen["warnings"][0]["code"] == "native-call-repaired"

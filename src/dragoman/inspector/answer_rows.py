@@ -5,7 +5,7 @@ What a row means is read by the dialect's own reader, so that nothing here knows
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any, Final
@@ -21,6 +21,7 @@ from dragoman.limits import Limits
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.translate import read_whole
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockStart,
@@ -54,7 +55,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]++', 
 _DEPTH: Final = 64
 
 
-class Row(Struct):
+class Row(Struct, gc=False, omit_defaults=True, rename={"start": "from", "end": "to"}):
     """One row of a column."""
 
     start: int  # bytes of the answer
@@ -66,7 +67,6 @@ class Row(Struct):
     marks: list[tuple[int, int]] = []  # native markers, in characters of `text`
     path: str = ""  # of a value in a complete body
     event: bool = True  # not a comment, such as a keep-alive
-    events: list[Event] = []  # that the row means, before native calls are looked for
 
 
 class Arrivals:
@@ -115,10 +115,11 @@ def stream_frames(data: bytes) -> Iterator[tuple[int, Frame]]:
 
 def stream_rows(
     data: bytes, dialect: Dialect, exchange: Exchange, arrivals: Arrivals, *, named: bool
-) -> list[Row]:
-    """Return the events of a stream as rows; `named`: a row is called as its event is."""
+) -> tuple[list[Row], list[str]]:
+    """Return the events of a stream as rows, and the ids of its calls; `named`: a row is called as its event is."""
     reader = StreamReader(dialect.frame_reader(exchange), exchange)
     rows: list[Row] = []
+    ids: list[str] = []
     dead = False
     for start, frame in stream_frames(data):
         events: list[Event] = []
@@ -136,11 +137,11 @@ def stream_rows(
         rows.append(
             _row(start, end, arrivals.at(end - 1), kind, text, event=bool(frame.data or events))
         )
-        rows[-1].events = events
-    if not dead and rows:
+        ids += call_ids(events)
+    if not dead:
         with suppress(DragomanError):
-            rows[-1].events = [*rows[-1].events, *expand_runs(reader.close())]
-    return rows
+            ids += call_ids(reader.close())
+    return rows, ids
 
 
 def bare_rows(data: bytes, arrivals: Arrivals) -> list[Row]:
@@ -163,12 +164,17 @@ def body_rows(data: bytes, arrivals: Arrivals) -> list[Row]:
     return rows
 
 
-def body_events(data: bytes, dialect: Dialect, exchange: Exchange) -> list[Event]:
-    """Return what a complete body means; nothing if it cannot be read."""
+def body_call_ids(data: bytes, dialect: Dialect, exchange: Exchange) -> list[str]:
+    """Return the ids of the calls in a complete body; nothing if it cannot be read."""
     try:
-        return expand_runs(read_whole(data, dialect, exchange))
+        return call_ids(read_whole(data, dialect, exchange))
     except DragomanError:
         return []
+
+
+def call_ids(events: Iterable[Event]) -> list[str]:
+    """Return the ids of the calls that begin in some events."""
+    return [one.call_id for one in events if isinstance(one, BlockStart) and one.kind in CALL_KINDS]
 
 
 def _row(  # noqa: PLR0913 -- the fields of a row

@@ -22,9 +22,10 @@ from dragoman.errors import DragomanError
 from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
 from dragoman.inspector.conversations import Conversations
-from dragoman.inspector.exchange import view
+from dragoman.inspector.exchange import PAGE_ROWS, view
 from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index, Page
 from dragoman.inspector.live import Live
+from dragoman.inspector.parts import COLUMNS, Prepared
 from dragoman.inspector.recordings import (
     RANGE_BYTES,
     SIDES,
@@ -33,10 +34,10 @@ from dragoman.inspector.recordings import (
     archive,
     load,
     replay_view,
-    side_bytes,
     write_case,
 )
 from dragoman.inspector.summary import Summary
+from dragoman.inspector.views import KEEP_SECONDS, Views, is_large
 from dragoman.recorder.lines import SUFFIX
 from dragoman.recorder.recording import RecordingError
 from dragoman.toolcalls.formats import FORMATS
@@ -69,6 +70,7 @@ _MAX_BODY: Final = 4 * 1024 * 1024  # of a request to the inspector
 _MOST_MEMORY: Final = 2000  # rows that are kept of exchanges without a recording
 _THREADS: Final = 3
 _GROUP_SECONDS: Final = 10.0  # between two groupings for lists
+_MOST_NUMBER: Final = 10**9  # in a query
 _MOST_ARCHIVES: Final = 2  # at the same time
 
 
@@ -127,6 +129,8 @@ class Inspector:
         self._live = Live(self._changes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-inspector")
         self._scanned = False
+        self._views = Views()
+        self._large = asyncio.Semaphore(1)  # large recordings are taken apart one after the other
         self._archives = 0  # that are being sent
         self._group_after = 0.0
         self._unsent: list[Summary] = []  # news that a listener has not got yet
@@ -140,6 +144,7 @@ class Inspector:
     def close(self) -> None:
         """End the streams of all listeners, and the threads."""
         self._live.close()
+        self._views.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -175,6 +180,10 @@ class Inspector:
                 return await self._conversation(http, viewer, conversation)
             case ["exchanges", exchange]:
                 return await self._exchange(http, viewer, exchange)
+            case ["exchanges", exchange, "conversation"]:
+                return await self._place(http, viewer, exchange)
+            case ["exchanges", exchange, "rows"]:
+                return await self._rows(http, viewer, exchange)
             case ["exchanges", exchange, "bytes"]:
                 return await self._bytes(http, viewer, exchange)
             case ["exchanges", exchange, "recording"]:
@@ -254,7 +263,10 @@ class Inspector:
 
     def _with_conversations(self, page: Page) -> Page:
         rows = [
-            msgspec.structs.replace(row, conversation=self._runs.known(row.id)) for row in page.rows
+            msgspec.structs.replace(
+                row, conversation=place.id if (place := self._runs.known(row.id)) else ""
+            )
+            for row in page.rows
         ]
         return msgspec.structs.replace(page, rows=rows)
 
@@ -332,43 +344,87 @@ class Inspector:
         except RecordingError as error:
             raise ApiError(422, "unreadable", str(error)) from error
 
+    async def _prepared(self, found: Summary, *, first: bool = False) -> Prepared:
+        """Return the view of a recorded exchange; `first`: of a large recording its first part will do.
+
+        Raises:
+            ApiError: it was not recorded, was deleted, or cannot be read.
+        """
+        path, views, address = self._path(found), self._views, self._facts().address
+        try:
+            kept = await self._in_thread(lambda: views.kept(path, first=first))
+            if kept is not None:
+                return kept
+            if first or not await self._in_thread(lambda: is_large(path)):
+                return await self._in_thread(
+                    lambda: views.read(path, found, address=address, first=first)
+                )
+            async with self._large:
+                return await self._in_thread(
+                    lambda: views.kept(path) or views.read(path, found, address=address)
+                )
+        except GoneError as error:
+            raise ApiError(410, "deleted", "this exchange was deleted") from error
+        except RecordingError as error:
+            raise ApiError(422, "unreadable", str(error)) from error
+        except ApiError:
+            raise
+        except Exception as error:  # whatever a file has, the page gets an answer
+            name = type(error).__name__
+            raise ApiError(422, "unreadable", f"it cannot be shown: {name}") from error
+        finally:
+            asyncio.get_running_loop().call_later(KEEP_SECONDS + 1, views.drop_old)
+
     async def _exchange(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Send the view of an exchange; `part=first`: of a large recording its first part, at once."""
         _only(http, "GET")
         found = await self._find(viewer, exchange)
-        address = self._facts().address
+        place = msgspec.json.encode(self._runs.known(found.row.id))
+        if not found.file:
+            head = msgspec.json.encode(view(found, None, address="").shown)
+        else:
+            first = http.query.get("part") == "first"
+            head = (await self._prepared(found, first=first)).head
+        return _json(b'{"conversation":%b,%b' % (place, head[1:]))
 
-        def work() -> bytes:
-            loaded = self._load(found) if found.file else None
-            try:
-                shown = view(found, loaded, address=address)
-            except Exception as error:  # whatever a file has, the page gets an answer
-                name = type(error).__name__
-                raise ApiError(422, "unreadable", f"it cannot be shown: {name}") from error
-            shown["conversation"] = self._runs.place(found.row.id)
-            return msgspec.json.encode(shown)
+    async def _place(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Send which turn of which conversation an exchange is; all exchanges are grouped for it."""
+        _only(http, "GET")
+        found = await self._find(viewer, exchange)
+        place = await self._in_thread(lambda: self._runs.place(found.row.id))
+        return _json(msgspec.json.encode(place))
 
-        return _json(await self._in_thread(work))
+    async def _rows(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Send a page of the rows of one column."""
+        _only(http, "GET")
+        column = http.query.get("column", "")
+        if column not in COLUMNS:
+            raise ApiError(400, "bad_query", f"`column` must be one of {', '.join(COLUMNS)}")
+        start = _number(http, "from", 0)
+        start -= start % PAGE_ROWS
+        found = await self._find(viewer, exchange)
+        prepared = await self._prepared(found)
+        rows = await self._in_thread(lambda: prepared.rows(column, start))
+        return _json(b'{"from":%d,"rows":%b}' % (start, rows))
 
     async def _bytes(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
         _only(http, "GET")
         side = http.query.get("side", "upstream")
         if side not in SIDES:
             raise ApiError(400, "bad_query", f"`side` must be one of {', '.join(SIDES)}")
-        start = _number(http, "from", 0)
+        start, end = _number(http, "from", 0), _number(http, "to", _MOST_NUMBER)
         found = await self._find(viewer, exchange)
-
-        def work() -> bytes:
-            data = side_bytes(self._load(found).recording, side)
-            first = min(start, len(data))
-            end = min(_number(http, "to", len(data)), first + RANGE_BYTES, len(data))
-            piece = data[first : max(first, end)]
-            facts = {"from": first, "to": first + len(piece), "size": len(data)}
-            try:
-                return msgspec.json.encode({**facts, "text": piece.decode()})
-            except UnicodeDecodeError:
-                return msgspec.json.encode({**facts, "base64": piece})
-
-        return _json(await self._in_thread(work))
+        prepared = await self._prepared(found, first=True)
+        if prepared.more and end > len(prepared.sides[side]):
+            prepared = await self._prepared(found)
+        data = prepared.sides[side]
+        first = min(start, len(data))
+        piece = data[first : max(first, min(end, first + RANGE_BYTES))]
+        facts = {"from": first, "to": first + len(piece), "size": len(data)}
+        try:
+            return _json(msgspec.json.encode({**facts, "text": piece.decode()}))
+        except UnicodeDecodeError:
+            return _json(msgspec.json.encode({**facts, "base64": piece}))
 
     async def _download(
         self, http: web.BaseRequest, viewer: Viewer, exchange: str
@@ -494,7 +550,7 @@ def _only(http: web.BaseRequest, *methods: str) -> None:
 
 def _number(http: web.BaseRequest, name: str, default: int) -> int:
     text = http.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MOST_NUMBER))):
         raise ApiError(400, "bad_query", f"`{name}` must be a number")
     return int(text)
 

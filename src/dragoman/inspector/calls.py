@@ -1,6 +1,6 @@
 """The tool calls of an answer as cards: ids on both sides, arguments, schema, where each was found."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -81,7 +81,7 @@ def find_calls(
     """Return the calls of an answer."""
     calls: list[Call] = []
     arguments: list[str] = []
-    truncated = _is_truncated(events)
+    truncated, earlier = _is_truncated(events), earlier_calls(request)
     for event in events:
         match event:
             case BlockStart() if event.kind in CALL_KINDS:
@@ -94,7 +94,7 @@ def find_calls(
                 if not event.complete:
                     call.state = "truncated" if truncated else "incomplete"
                 call.schema = check(request, call.name, text)
-                call.repeated = (call.name, canonical(text)) in earlier_calls(request)
+                call.repeated = (call.name, canonical(text)) in earlier
             case Loss() if calls and event.code in REPAIRS:
                 calls[-1].repaired = True
             case _ if calls:
@@ -125,30 +125,33 @@ def _add_native(
     """Add what is known of calls that were written as text."""
     native = [one for one in findings if one.problem is None]
     by_block = {call.block: call for call in calls}
+    markers: dict[int, list[MarkerPosition]] = {}
+    for owner, one in zip(
+        marker_owners(len(native), positions.markers), positions.markers, strict=True
+    ):
+        if len(markers.setdefault(owner, [])) < _MOST_MARKERS:
+            markers[owner].append(one)
     for number, finding in enumerate(native):
         call = by_block.get(finding.block)
         if call is None:
             continue
         call.repaired = True
         call.found = Found(finding.channel, finding.family)
-        call.markers = [
-            Marker(one.text, one.start, one.end)
-            for one in markers_of(number, len(native), positions.markers)
-        ][:_MOST_MARKERS]
+        call.markers = [Marker(one.text, one.start, one.end) for one in markers.get(number, ())]
 
 
-def markers_of(
-    number: int, count: int, markers: Sequence[MarkerPosition]
-) -> Iterator[MarkerPosition]:
-    """Yield the markers of a native call; those around all calls belong to the first and the last."""
+def marker_owners(count: int, markers: Sequence[MarkerPosition]) -> list[int]:
+    """Return the number of the native call that each marker belongs to.
+
+    Those around all calls belong to the first and the last of `count` calls.
+    """
+    owners: list[int] = []
     before = 0  # the call that the next marker without one belongs to, at its beginning
     for one in markers:
         if one.call is not None:
             before = one.call + 1
-            if one.call == number:
-                yield one
-        elif min(before, count - 1) == number:
-            yield one
+        owners.append(min(before, count - 1) if one.call is None else one.call)
+    return owners
 
 
 def check(request: Request | None, name: str, arguments: str) -> SchemaCheck:

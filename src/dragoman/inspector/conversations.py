@@ -16,7 +16,7 @@ from msgspec import Struct
 from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
 from dragoman.inspector.calls import Call, canonical, find_calls
-from dragoman.inspector.exchange import events_of
+from dragoman.inspector.columns import events_of
 from dragoman.inspector.index import Index
 from dragoman.inspector.prompt_cache import (
     Billed,
@@ -137,10 +137,9 @@ class Conversations:
             self._refresh()
             return self._places.get(exchange)
 
-    def known(self, exchange: str) -> str:
-        """Return the conversation of an exchange, as far as it is known: nothing is read for it."""
-        place = self._places.get(exchange)
-        return "" if place is None else place.id
+    def known(self, exchange: str) -> Place | None:
+        """Return where an exchange is, as far as it is known: nothing is read for it."""
+        return self._places.get(exchange)
 
     def _refresh(self) -> None:
         folder = self._index.folder

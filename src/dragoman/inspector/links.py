@@ -34,7 +34,7 @@ DELTAS = (TextDelta, ReasoningDelta, ArgsDelta, InputDelta, RefusalDelta)
 _Place: TypeAlias = tuple[str, int, int, int]
 
 
-class Link(Struct):
+class Link(Struct, gc=False):
     """Rows that belong together, by their numbers."""
 
     block: int | None
@@ -84,20 +84,21 @@ def link_rows(  # noqa: PLR0913 -- the three columns, and what they are made of
     events: Sequence[Event],
     client: Sequence[Row],
     data: bytes,
+    whole: bool = True,
 ) -> Linked:
-    """Return how the rows of a stream belong together."""
+    """Return how the rows of a stream belong together; see `columns.take_apart` for `whole`."""
     if not upstream:
         return Linked()
     frames = [data[row.start : row.end] for row in upstream]
     steps = _translate(recording, attempt, how, frames)
-    rows = _frames_of(events, steps)
+    rows = _frames_of(events, steps, whole=whole)
     if rows is None:
         return Linked([], steps.findings)
     shown = [number for number, row in enumerate(client) if row.event]  # without keep-alives
     joined = _join(rows, len(upstream))
     links = [part for link in joined for part in _split(link, events)]
     sent = _written(recording, how, events) if how.source != how.target else None
-    if sent is not None and sum(sent) == len(shown):
+    if sent is not None and (sum(sent) == len(shown) or not whole):
         starts = [0]
         for count in sent:
             starts.append(starts[-1] + count)
@@ -112,6 +113,7 @@ def link_rows(  # noqa: PLR0913 -- the three columns, and what they are made of
             links=links,
             shown=shown,
             steps=steps,
+            whole=whole,
             ends=[row.end for row in upstream],
         )
     return Linked(links, steps.findings)
@@ -159,10 +161,13 @@ def _places(events: Iterable[Event]) -> list[_Place]:
     return found
 
 
-def _frames_of(events: Sequence[Event], steps: _Steps) -> list[tuple[int, int]] | None:
+def _frames_of(
+    events: Sequence[Event], steps: _Steps, *, whole: bool
+) -> list[tuple[int, int]] | None:
     """Return the first and the last step that led to each recorded event; None: today's events are others."""
     recorded, replayed = _places(events), _places(steps.events)
-    if _sizes(recorded) != _sizes(replayed):
+    old, new = _sizes(recorded), _sizes(replayed)
+    if old != new and (whole or any(size > new.get(key, 0) for key, size in old.items())):
         return None
     by_key: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     for number, (kind, index, start, _) in enumerate(replayed):
@@ -241,6 +246,7 @@ def _link_client(  # noqa: PLR0913 -- of an answer whose bytes were forwarded
     links: Sequence[Link],
     shown: Sequence[int],
     steps: _Steps,
+    whole: bool,
     ends: Sequence[int],
 ) -> None:
     """Give each link the client's rows that came out at its steps: single events, else whole reads."""
@@ -251,7 +257,7 @@ def _link_client(  # noqa: PLR0913 -- of an answer whose bytes were forwarded
         steps = _translate(recording, attempt, how, pieces)
         groups = _reads(ends, pieces)
         starts = _data_starts(steps.body)
-        if len(starts) != len(shown):
+        if whole and len(starts) != len(shown):
             return
     of_row = {row: link for link in links for row in link.up}
     row = 0

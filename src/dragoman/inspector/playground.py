@@ -17,8 +17,8 @@ from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import DragomanError, PeerError
 from dragoman.inspector.calls import Call, Marker, find_calls
-from dragoman.inspector.exchange import MeaningRow, meaning_row
 from dragoman.inspector.links import delta_text
+from dragoman.inspector.meaning import MeaningRow, meaning_row
 from dragoman.recorder.positions import NativePositions
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.marker_positions import MarkerTracer, NativeMarker
@@ -74,7 +74,9 @@ class Question(Struct):
     tools: Raw = Raw(b"null")
 
 
-class EventRow(MeaningRow, kw_only=True, rename={"start": "from", "end": "to"}):
+class EventRow(
+    MeaningRow, kw_only=True, omit_defaults=False, rename={"start": "from", "end": "to"}
+):
     """A row of the list of events: also which chunk completed it, and the bytes that it comes from if they are known."""
 
     chunk: int

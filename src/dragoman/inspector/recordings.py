@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,15 +21,17 @@ from dragoman.recorder.recording import (
     RecordingError,
     parse_recording,
 )
-from dragoman.recorder.replay import differences, different_bytes, replay
+from dragoman.recorder.replay import differences, different_bytes, recorded_differences, replay
 from dragoman.wire.json_values import decode_any
 
 MOST_BYTES: Final = 32 * 1024 * 1024  # of a recording that is shown
+FIRST_BYTES: Final = 512 * 1024  # of an answer that are shown at once
 RANGE_BYTES: Final = 256 * 1024  # of one answer with bytes
 _ARCHIVE_BYTES: Final = 1024 * 1024 * 1024  # of recordings in one archive
 _MOST_DIFFERENCES: Final = 500
 _CASES: Final = "cases"
 _MOST_CASES: Final = 1000
+_REQUEST_LINE: Final = re.compile(rb'\{\s*"line"\s*:\s*"(?:received|attempt)"')
 _TEXT_FIELDS: Final = {"text": "text", "reasoning": "text", "args": "json", "input": "text"}
 
 Side: TypeAlias = Literal["upstream", "client", "received", "sent"]
@@ -43,11 +46,18 @@ class Loaded(Struct):
     """A recording, as far as it is shown."""
 
     recording: Recording
+    size: int  # of the file
     cut_at: int | None = None  # the byte behind which the file is not shown
+    more: bool = False  # this is the first part of a large file
+
+    @property
+    def whole(self) -> bool:
+        """The exchange has come to its end, and all of it was read."""
+        return self.recording.outcome is not None and self.cut_at is None and not self.more
 
 
-def load(path: Path) -> Loaded:
-    """Read a recording.
+def load(path: Path, *, first: bool = False) -> Loaded:
+    """Read a recording; `first`: of a large one the beginning of the answer alone.
 
     Raises:
         GoneError: the file was deleted.
@@ -55,16 +65,32 @@ def load(path: Path) -> Loaded:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-            if len(data) <= MOST_BYTES:
-                return Loaded(parse_recording(data, path.name))
-            end = data.rfind(b"\n", 0, MOST_BYTES) + 1
-            recording = parse_recording(data[:end], path.name)
-            if recording.outcome is None:
-                recording.outcome = last_line(file, path.stat().st_size)
-            return Loaded(recording, end)
+            size = os.fstat(file.fileno()).st_size
+            if first and size > FIRST_BYTES:
+                loaded = Loaded(parse_recording(_first_lines(file), path.name), size, more=True)
+            else:
+                data = file.read(MOST_BYTES + 1)
+                if len(data) <= MOST_BYTES:
+                    return Loaded(parse_recording(data, path.name), size)
+                end = data.rfind(b"\n", 0, MOST_BYTES) + 1
+                loaded = Loaded(parse_recording(data[:end], path.name), size, end)
+            if loaded.recording.outcome is None:
+                loaded.recording.outcome = last_line(file, size)
+            return loaded
     except OSError as error:
         raise GoneError(f"the recording cannot be read: {error.strerror}") from error
+
+
+def _first_lines(file: BinaryIO) -> bytes:
+    """Return the first lines of a file: requests, and the beginning of the answer."""
+    lines: list[bytes] = []
+    left, total = FIRST_BYTES, MOST_BYTES
+    while left > 0 and total > 0 and (line := file.readline(total)).endswith(b"\n"):
+        lines.append(line)
+        total -= len(line)
+        if not _REQUEST_LINE.match(line):
+            left -= len(line)
+    return b"".join(lines)
 
 
 def archive(folder: Path, files: Sequence[str]) -> Iterator[bytes]:
@@ -142,10 +168,9 @@ def replay_view(recording: Recording, split: int) -> dict[str, Any]:
     except (DragomanError, RecursionError) as error:
         reason = f"today's version cannot translate it: {error}"
         return {"events": 0, "differences": [], "client_byte": None, "reason": reason[:500]}
-    recorded = attempt.events
     if split:
-        return _compare_joined(recorded, again.events)
-    found = differences(recorded, again.events)
+        return _compare_joined(attempt.events, again.events)
+    found = recorded_differences(recording, attempt, again)
     reason = ""
     byte = different_bytes(recording, again)
     if again.failed:

@@ -214,7 +214,8 @@ export class ColumnView {
 
   #fillRow(li, line) {
     const row = this.rows[line.row];
-    const text = this.raw ? this.#rawText(line) : row.text + (row.cut ? "…" : "");
+    if (row.text === undefined && !this.raw) this.columns.pages.load(this.name, line.row);
+    const text = this.raw ? this.#rawText(line) : (row.text ?? "") + (row.cut ? "…" : "");
     const kind = line.first ? shortKind(row.kind) : "";
     const payload = h("span", { class: `p ${this.#colour(row, line.row)}`, title: this.raw ? "" : text }, this.#pieces(row, line, text));
     const number_ = this.raw ? number(line.from) : String(line.row + 1);
@@ -236,6 +237,11 @@ export class ColumnView {
     } catch {
       return; // the line stays empty; the next draw asks again
     }
+    this.drawSoon();
+  }
+
+  /** Draws before the next frame, once. */
+  drawSoon() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
       this.list.draw();

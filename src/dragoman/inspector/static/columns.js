@@ -4,6 +4,7 @@ import { ByteSource } from "./bytes.js";
 import { ColumnView, ROW } from "./column.js";
 import { count, dialect, h, number, svg } from "./dom.js";
 import { COLUMNS } from "./links.js";
+import { RowPages, SIDES } from "./rows.js";
 
 const GUTTER = 26;
 const NARROW = "(max-width: 860px)";
@@ -13,7 +14,8 @@ const TABS = { up: "Upstream sent", ev: "Meaning", client: "Client got" };
  * @typedef {{onPick: (column: import("./links.js").Column, row: number) => void,
  *   onBytes: (column: "up" | "client", from: number, to: number) => void,
  *   onEvents: (from: number, to: number) => void,
- *   fetchBytes: (side: string, from: number, to: number) => Promise<any>}} ColumnsOptions
+ *   fetchBytes: (side: string, from: number, to: number) => Promise<any>,
+ *   fetchRows: (side: string, from: number) => Promise<any>}} ColumnsOptions
  */
 
 /** The three columns and their ribbons. */
@@ -30,6 +32,7 @@ export class Columns {
     /** @type {Record<string, ColumnView>} */
     this.views = {};
     for (const column of COLUMNS) this.views[column] = new ColumnView(this, column);
+    this.pages = new RowPages(options.fetchRows, (column) => this.views[column].drawSoon());
     this.ribbons = [ribbon(), ribbon()];
     this.tabs = COLUMNS.map((column) => tab(column, () => this.show(column)));
     this.tablist = h("div", { class: "seg", role: "tablist", "aria-label": "Column", onkeydown: (event) => this.#moveTab(event) }, this.tabs);
@@ -48,15 +51,15 @@ export class Columns {
   setMap(map) {
     const { exchange } = map;
     this.map = map;
+    this.pages.setMap(map);
     this.ranges = map.blocks.map((_, block) => blockRows(map, block));
     const sizes = { up: exchange.upstream.size, client: exchange.client.size };
-    const sides = { up: "upstream", client: "client" };
     for (const column of COLUMNS) {
       const view = this.views[column];
       if (column !== "ev" && view.bytes?.size !== sizes[column]) {
-        view.bytes = new ByteSource((from, to) => this.options.fetchBytes(sides[column], from, to), sizes[column]);
+        view.bytes = new ByteSource((from, to) => this.options.fetchBytes(SIDES[column], from, to), sizes[column]);
       }
-      view.setHeader(header(column, exchange));
+      view.setHeader(header(column, map));
       view.rebuild(true);
     }
     this.#fit();
@@ -216,12 +219,11 @@ function tab(column, onclick) {
   return h("button", { type: "button", role: "tab", "aria-controls": `column-${column}`, onclick }, TABS[column]);
 }
 
-/** What is in a column: the dialect, rows, bytes. Of a very long response the server sends the first rows only. */
-function header(column, exchange) {
-  const side = { up: exchange.upstream, ev: exchange.meaning, client: exchange.client }[column];
-  const more = side.more ?? 0;
-  const rows = count(side.rows.length + more, column === "up" ? "chunk" : "event");
-  const parts = [side.dialect && dialect(side.dialect), rows, column === "ev" ? "" : `${number(side.size)} B`, more ? `the last ${number(more)} are not shown` : ""];
+/** What is in a column: the dialect, rows, bytes. */
+function header(column, map) {
+  const side = map.exchange[SIDES[column]];
+  const rows = count(map.rows[column].length, column === "up" ? "chunk" : "event");
+  const parts = [side.dialect && dialect(side.dialect), rows, column === "ev" ? "" : `${number(side.size)} B`];
   return parts.filter(Boolean).join(" · ");
 }
 

@@ -12,6 +12,7 @@ import { Timeline } from "./timeline.js";
 
 const LIST = "/inspector/exchanges";
 const LEAST_REFRESH_MS = 1000;
+const READING = "The recording is being read.";
 
 /**
  * @param {HTMLElement} root
@@ -42,11 +43,37 @@ class ExchangeView {
   async load() {
     replace(this.root, skeleton("Loading the exchange", 14));
     try {
-      const exchange = await this.ctx.api.get(this.path, undefined, { signal: this.stopped.signal });
-      this.#build(exchange);
+      this.#build(await this.#fetch({ part: "first" }));
     } catch (error) {
       if (error.name !== "AbortError") this.#failed(error);
+      return;
     }
+    try {
+      if (this.exchange.more) await this.#loadRest();
+      if (this.exchange.row.recorded) await this.#findConversation();
+    } catch (error) {
+      if (error.status === undefined && error.name !== "AbortError") throw error;
+      if (error.status !== undefined) this.ctx.toast(error.message);
+    }
+  }
+
+  #fetch(params) {
+    return this.ctx.api.get(this.path, params, { signal: this.stopped.signal });
+  }
+
+  /** Of a large recording the first part is shown while the server reads the rest. */
+  async #loadRest() {
+    this.#update(await this.#fetch());
+    if (this.selection) this.#showSelection("all");
+    else this.#restoreSelection();
+  }
+
+  /** Grouping all exchanges into conversations may take a while, so that the page does not wait for it. */
+  async #findConversation() {
+    const conversation = await this.ctx.api.get(`${this.path}/conversation`, undefined, { signal: this.stopped.signal });
+    if (!conversation) return;
+    this.exchange.conversation = conversation;
+    this.#showHead();
   }
 
   #failed(error) {
@@ -64,6 +91,7 @@ class ExchangeView {
       onBytes: (column, from, to) => this.select({ kind: "bytes", column, from, to }, column),
       onEvents: (from, to) => this.select(from === to ? { kind: "row", column: "ev", row: from } : { kind: "events", from, to }, "ev"),
       fetchBytes: (side, from, to) => this.ctx.api.get(`${this.path}/bytes`, { side, from, to }),
+      fetchRows: (column, from) => this.ctx.api.get(`${this.path}/rows`, { column, from }),
     });
     this.head = h("div");
     this.counts = h("span", { class: "hint opt" });
@@ -102,11 +130,12 @@ class ExchangeView {
   /** Shows an exchange, also again when it still streams and has grown. */
   #update(exchange) {
     this.exchange = exchange;
-    this.map = new LinkMap(exchange);
-    const { row, upstream, client } = exchange;
+    this.map = new LinkMap(exchange, this.map);
+    const { row } = exchange;
+    const { up, client } = this.map.rows;
     this.ctx.title(`Exchange ${moment(row.time)}`);
-    replace(this.head, recordingNotices(exchange), exchangeHead(exchange, { onCurl: () => this.#copyCurl(), onCase: () => this.#makeCase(), onReplay: () => this.#replay(), download: this.ctx.api.address(`${this.path}/recording`) }));
-    this.counts.textContent = `${count(upstream.rows.length + (upstream.more ?? 0), "chunk")} in, ${count(client.rows.length + (client.more ?? 0), "event")} out`;
+    this.#showHead();
+    this.counts.textContent = `${count(up.length, "chunk")} in, ${count(client.length, "event")} out`;
     this.length.textContent = seconds(exchange.timeline.end_ms);
     this.timeline.setMap(this.map);
     this.columns.setMap(this.map);
@@ -117,18 +146,28 @@ class ExchangeView {
     this.#showRequest(this.request);
   }
 
+  #showHead() {
+    const { exchange } = this;
+    replace(this.head, recordingNotices(exchange), exchangeHead(exchange, { onCurl: () => this.#copyCurl(), onCase: () => this.#makeCase(), onReplay: () => this.#replay(), download: this.ctx.api.address(`${this.path}/recording`) }));
+  }
+
   #fillAside() {
-    const { calls, warnings } = this.exchange;
+    const { calls, warnings, more } = this.exchange;
     this.callCards = callCards(this.exchange, { onCall: (call) => this.#selectCall(call), onMarker: (from, to) => this.#selectBytes(from, to) });
-    this.callCount.textContent = number(calls.length);
+    this.callCount.textContent = more ? "" : number(calls.length);
     this.warningCount.textContent = number(warnings.length);
-    replace(this.cards, this.callCards.length ? this.callCards : h("p", { class: "none" }, "No tool call in this response."));
+    replace(this.cards, this.callCards.length ? this.callCards : h("p", { class: "none" }, more ? READING : "No tool call in this response."));
     replace(this.warnings, warnings.length ? warningRows(warnings) : h("p", { class: "none" }, "No warnings."));
   }
 
   #showRequest(kind) {
     this.request = kind;
     this.requestSwitch.set(kind);
+    if (this.exchange.more) {
+      setText(this.requestHint, "");
+      replace(this.requestBox, h("p", { class: "none" }, READING));
+      return;
+    }
     const { received, sent, diff } = this.exchange.request;
     const last = sent.at(-1);
     setText(this.requestHint, last ? `as received, and as sent to ${last.upstream}` : "as received");
@@ -257,7 +296,8 @@ class ExchangeView {
   }
 
   #showEvent(index) {
-    if (index < this.exchange.meaning.rows.length) this.select({ kind: "row", column: "ev", row: index });
+    const row = this.map.rowOfEvent(index);
+    if (row >= 0) this.select({ kind: "row", column: "ev", row });
   }
 
   // ---- a response that still streams
@@ -268,7 +308,7 @@ class ExchangeView {
     this.refresh = setTimeout(async () => {
       const started = performance.now();
       try {
-        this.#update(await this.ctx.api.get(this.path, undefined, { signal: this.stopped.signal }));
+        this.#update(await this.#fetch());
         if (this.selection) this.#showSelection("all");
       } catch (error) {
         if (error.name !== "AbortError" && error.status === undefined) throw error;
@@ -339,13 +379,13 @@ class ExchangeView {
 
 /** Calls that are not complete, were repaired or do not match their schema, and events with a level; in order. */
 function problems(map) {
-  const { calls, meaning } = map.exchange;
+  const { calls } = map.exchange;
   const stops = [];
   for (const [index, block] of map.blocks.entries()) {
     const call = block.call === null ? null : calls[block.call];
     if (call && (call.state !== "complete" || call.repaired || call.schema?.ok === false)) stops.push([block.ev?.[0] ?? 0, { kind: "block", block: index }]);
   }
-  for (const [row, { level }] of meaning.rows.entries()) {
+  for (const [row, { level }] of map.rows.ev.entries()) {
     if ((level === "warn" || level === "error") && map.blockOf("ev", row) === null) stops.push([row, { kind: "row", column: "ev", row }]);
   }
   return stops.sort((a, b) => a[0] - b[0]).map(([, selection]) => selection);

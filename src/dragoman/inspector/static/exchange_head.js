@@ -79,6 +79,7 @@ export function recordingNotices(exchange) {
   const notices = [];
   const add = (title, text) => notices.push(h("p", { class: "notice", role: "note" }, h("b", {}, title), " ", text));
   if (exchange.torn_at !== null && exchange.torn_at !== undefined) add("The recording ends early.", `The file stops at byte ${number(exchange.torn_at)}, probably because the gateway was killed. Everything before that is shown.`);
+  if (exchange.more) add("The recording is large.", `The first part is shown while the rest of ${(exchange.size / 2 ** 20).toFixed(1)} MB is read.`);
   if (exchange.cut_at) add("The recording is very large.", `It is shown up to byte ${number(exchange.cut_at)}. Download it to see the rest.`);
   if (exchange.masked) add("The content is masked.", "Lengths, markers and structure are real.");
   if (!exchange.row.recorded) add("Recording is off.", "This exchange is kept in memory only. Its bytes are gone after a restart.");

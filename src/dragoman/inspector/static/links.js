@@ -4,6 +4,8 @@
 // one tool call). A selection is a block, one row, a range of bytes or a range of events; `resolve` finds the
 // rows and the byte ranges on every side.
 
+import { allLinks, allRows } from "./rows.js";
+
 /**
  * @typedef {"up" | "ev" | "client"} Column
  * @typedef {{kind: "block", block: number}
@@ -22,11 +24,14 @@ const RANGE = /^(up|ev|client|call):(\d+)(?:-(\d+))?$/;
 
 /** The map between the three columns of one exchange. */
 export class LinkMap {
-  /** @param {any} exchange the server's answer for one exchange */
-  constructor(exchange) {
+  /**
+   * @param {any} exchange the server's answer for one exchange
+   * @param {LinkMap} [before] the map of an earlier answer, whose rows may have text already
+   */
+  constructor(exchange, before) {
     this.exchange = exchange;
-    this.rows = { up: exchange.upstream.rows, ev: exchange.meaning.rows, client: exchange.client.rows };
-    this.links = exchange.links;
+    this.rows = { up: allRows(exchange.upstream, before?.rows.up), ev: allRows(exchange.meaning, before?.rows.ev), client: allRows(exchange.client, before?.rows.client) };
+    this.links = allLinks(exchange.links);
     this.blocks = exchange.blocks;
     this.linksOf = { up: new Map(), ev: new Map(), client: new Map() };
     this.linksOfBlock = this.blocks.map(() => []);
@@ -126,10 +131,10 @@ export class LinkMap {
   }
 
   #together(links) {
-    const rows = { up: new Set(), ev: new Set(), client: new Set() };
-    for (const link of links) for (const column of COLUMNS) for (const row of link[column]) rows[column].add(row);
-    const sorted = (set) => [...set].sort((a, b) => a - b);
-    return { up: sorted(rows.up), ev: sorted(rows.ev), client: sorted(rows.client) };
+    const rows = { up: [], ev: [], client: [] };
+    for (const link of links) for (const column of COLUMNS) for (const row of link[column]) if (row !== rows[column].at(-1)) rows[column].push(row);
+    for (const column of COLUMNS) if (!isAscending(rows[column])) rows[column] = [...new Set(rows[column])].sort((a, b) => a - b);
+    return rows;
   }
 
   #span(column, rows) {
@@ -164,6 +169,16 @@ export class LinkMap {
   blockOfCall(call) {
     const index = this.blocks.findIndex((block) => block.call === call);
     return index < 0 ? null : index;
+  }
+
+  /**
+   * The row of an event: the column has rows of markers between those of events.
+   * @param {number} event
+   * @returns {number} -1 if there is none
+   */
+  rowOfEvent(event) {
+    let left = event;
+    return this.rows.ev.findIndex(({ kind }) => kind !== "marker" && left-- === 0);
   }
 
   /**
@@ -226,6 +241,10 @@ export function firstIndex(length, holds) {
     else low = middle + 1;
   }
   return low;
+}
+
+function isAscending(numbers) {
+  return numbers.every((number, index) => index === 0 || numbers[index - 1] < number);
 }
 
 function range(from, to) {
