@@ -23,6 +23,7 @@ TITLE = "Make the failing date tests pass"
 TURNS = 9
 BREAK = 6  # the turn whose request differs from the turn before in its system prompt
 FALLBACK = 8
+FRESH_PRICE, CACHED_PRICE, OUTPUT_PRICE = 0.6, 0.15, 2.5  # dollars for a million tokens
 CLIENTS = {
     "Claude Code": "claude-cli/2.0.31 (external, cli)",
     "Codex": "codex_cli_rs/0.58.0 (Linux)",
@@ -191,7 +192,8 @@ def _make_real(folder: Path) -> None:
                 cached, before = _cached(turn, before), tokens
             else:
                 tokens, cached = tokens * (number % 5 + 1), cached * (number % 5 + 1)
-            cost = (tokens - cached) * 0.6 + cached * 0.15 + record.get("tokens_out", 0) * 2.5
+            cost = (tokens - cached) * FRESH_PRICE + cached * CACHED_PRICE
+            cost += record.get("tokens_out", 0) * OUTPUT_PRICE
             record |= {"tokens_in": tokens, "tokens_cached": cached, "cost": round(cost / 1e6, 6)}
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.servers import Served
-from tests.browser.story import BREAK, FALLBACK, TITLE, TURNS
+from tests.browser.story import BREAK, CACHED_PRICE, FALLBACK, FRESH_PRICE, TITLE, TURNS
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,24 @@ def test_the_marker_shows_the_first_differing_byte(opened: Page) -> None:
     expect(marker).to_contain_text("This looks like a timestamp.")
     expect(opened.locator(f"#turn-{FALLBACK} .brk")).to_have_count(0)
     expect(opened.locator(f"#turn-{FALLBACK}")).to_contain_text("Cache not used: moonshot answered")
+
+
+def test_the_lost_tokens_and_their_cost_are_those_of_the_upstream(
+    opened: Page, story: Served
+) -> None:
+    rows = httpx2.get(f"{story.url}/inspector/api/exchanges?upstream=openrouter&model=kimi*").json()
+    found = {row["id"]: row for row in rows["rows"]}
+    turns = httpx2.get(opened.url.replace("/inspector/", "/inspector/api/")).json()["turns"]
+    before, broken = (found[turns[turn - 1]["exchange"]] for turn in (BREAK - 1, BREAK))
+    lost = min(before["tokens_in"], broken["tokens_in"]) - broken["tokens_cached"]
+    marker = opened.locator(f"#turn-{BREAK} .brk")
+    expect(marker).to_contain_text(f"{lost:,} tokens were read again")
+    expect(opened.locator(".cachep svg")).to_contain_text(f"−{lost:,}")
+    expect(opened.locator(".bar-of-turn title").nth(BREAK - 1)).to_have_text(
+        f"Turn {BREAK}: {broken['tokens_in']:,} in, {broken['tokens_cached']:,} from cache, {lost:,} read again"
+    )
+    cost = float(marker.locator(".t .r").inner_text().removeprefix("+$"))
+    assert cost == pytest.approx(lost * (FRESH_PRICE - CACHED_PRICE) / 1e6, rel=0.02)
 
 
 def test_a_bar_of_the_picture_leads_to_its_turn(opened: Page) -> None:

@@ -1,14 +1,18 @@
 """The list of exchanges: rows, filters, keyboard, Back, live rows."""
 
+import json
 import re
+import tarfile
 import time
 from pathlib import Path
 
+import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.servers import Served, copies, copy_recording
+from tests.browser.story import TURNS
 
 ROWS = ".list .virtual .row:not([hidden])"
 
@@ -116,6 +120,68 @@ def test_the_text_is_searched(page: Page, story: Served) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     assert selected(page) is not None
+
+
+def test_the_content_of_recordings_is_searched(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.keyboard.press("/")
+    page.keyboard.type("a1b2c3 PARSE offsets")  # a tool's result, which is in no row of the list
+    expect(page.locator(".count")).to_have_text(f"{TURNS - 5} of 27 exchanges")
+    assert set(page.locator(f"{ROWS} .c-client").all_text_contents()) == {"Claude Code"}
+    page.get_by_label("Search").fill("nobody wrote this")
+    expect(page.locator(".state b")).to_have_text("No exchange matches")
+
+
+def test_text_that_arrived_in_pieces_is_found(page: Page, story: Served) -> None:
+    api = f"{story.url}/inspector/api/exchanges"
+    exchange = httpx2.get(f"{api}?model=claude-sonnet*").json()["rows"][0]["id"]
+    rows = httpx2.get(f"{api}/{exchange}").json()["meaning"]["rows"]
+    texts = [row["text"] for row in rows if row["kind"] == "text"]
+    phrase = "".join(texts[:6]).strip()
+    assert len(phrase) > len(texts[0]) > 0
+    open_list(page, story)
+
+    page.get_by_label("Search").fill(phrase)
+    expect(page.locator(".count")).to_have_text(re.compile(r"^[1-9]\d* of 27 exchanges$"))
+    expect(page.locator(f"{ROWS} [data-id={exchange}]")).to_be_visible()
+
+
+def test_a_search_shows_how_far_it_has_come(page: Page, story: Served) -> None:
+    asked: list[str] = []
+
+    def unfinished(route: Route) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        if found.get("search"):
+            asked.append(route.request.url)
+            found["search"] = {"searched": min(9 * len(asked), 27), "of": 27}
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/api/exchanges?*", unfinished)
+    page.goto(f"{story.url}/inspector/exchanges?text=offset")
+    expect(page.locator(".count")).to_have_text(re.compile(r"^\d+ of 27 exchanges$"))
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+
+
+def test_the_filtered_list_is_downloaded_as_one_archive(page: Page, story: Served) -> None:
+    open_list(page, story, "?model=glm*")
+    shown = set(ids(page))
+    link = page.get_by_role("link", name="Download these recordings")
+    with page.expect_download() as download:
+        link.click()
+
+    assert download.value.suggested_filename == "recordings.tar"
+    with tarfile.open(download.value.path()) as archive:
+        files = archive.getnames()
+        texts = [archive.extractfile(name).read() for name in files]
+    assert len(files) == len(shown) > 1
+    assert all(name.endswith(".dragoman") for name in files)
+    assert {json.loads(text.split(b"\n")[0])["id"] for text in texts} == shown
+    page.goto(f"{story.url}/inspector/exchanges?model=no-such*")
+    expect(page.locator(".state b")).to_have_text("No exchange matches")
+    expect(link).to_be_hidden()
 
 
 def test_a_figure_filters_by_time(page: Page, story: Served) -> None:

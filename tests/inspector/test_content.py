@@ -1,6 +1,7 @@
 """The content of recordings is searched: bounded work for one answer, and the next one continues."""
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,8 @@ def test_a_recording_that_has_grown_is_searched_again(tmp_path: Path) -> None:
 def test_any_bytes_can_be_searched(damage: bytes) -> None:
     assert isinstance(content_text(damage), str)
     assert isinstance(content_text(RECORDING.read_bytes()[:-40] + damage), str)
+
+
+def test_a_recording_that_another_program_has_formatted_is_searched() -> None:
+    lines = [json.dumps(json.loads(line)) for line in RECORDING.read_bytes().splitlines()]
+    assert content_text("\n".join(lines).encode()) == content_text(RECORDING.read_bytes())

@@ -5,6 +5,7 @@ continues where it ended, so a page shows what was found so far and how far the 
 into deltas is found as one.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ _FILE_BYTES: Final = 8 * 1024 * 1024  # of one recording that are searched
 _MOST_SEARCHES: Final = 8  # that are remembered
 _LEAST_CHARS: Final = 2  # of a word: one letter is in every recording
 _DEPTH: Final = 64
+_KIND: Final = re.compile(rb'\{\s*"line"\s*:\s*"(\w+)"')
 
 
 class _Delta(Struct):
@@ -125,21 +127,23 @@ def content_text(data: bytes) -> str:
 
 
 def _line_texts(line: bytes, deltas: list[_Delta]) -> Iterator[str]:
-    if line.startswith(b'{"line":"events"'):
+    found = _KIND.match(line)
+    kind = found[1] if found else b""
+    if kind == b"events":
         deltas += msgspec.json.decode(line, type=_Events).events
-    elif line.startswith(b'{"line":"received"'):
+    elif kind == b"received":
         yield from _strings_of(msgspec.json.decode(line, type=Received).body.data)
-    elif line.startswith(b'{"line":"attempt"'):
+    elif kind == b"attempt":
         attempt = msgspec.json.decode(line, type=Attempt)
         yield from (attempt.url, attempt.model)
-    elif line.startswith(b'{"line":"failed"'):
+    elif kind == b"failed":
         yield msgspec.json.decode(line, type=Failed).fault.message
 
 
 def _raw_texts(data: bytes) -> Iterator[str]:
     """Yield what an upstream sent that was not translated: the body of an error."""
     for line in data.split(b"\n"):
-        if line.startswith(b'{"line":"read"'):
+        if (found := _KIND.match(line)) and found[1] == b"read":
             yield msgspec.json.decode(line, type=_Bytes).data.data.decode("utf-8", "replace")
 
 
