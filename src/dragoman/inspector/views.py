@@ -129,7 +129,7 @@ class Views:
                 self._processes.discard(process)
         if process.returncode:
             raise RecordingError(f"reading it ended with {process.returncode}")
-        answer = msgspec.msgpack.decode(out, type=Answer)
+        answer: Answer = msgspec.msgpack.decode(out, type=Answer)
         if isinstance(answer, Gone):
             raise GoneError(answer.message)
         if isinstance(answer, Unreadable):
