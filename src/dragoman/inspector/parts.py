@@ -1,6 +1,6 @@
 """The view of a recording in parts: everything but rows at once, and rows as compressed pages.
 
-Taking a large recording apart takes seconds, so `python -m dragoman.inspector.parts` does it: as a process of its own,
+Taking a large recording apart takes seconds, so `python -m dragoman.inspector.parts` does it: a separate process,
 which answers one question.  A thread would hold up the streams of the gateway, above all when garbage is collected.
 """
 

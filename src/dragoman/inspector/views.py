@@ -79,7 +79,7 @@ class Views:
         return prepared
 
     def drop_old(self) -> None:
-        """Drop views that nobody has looked at for a while."""
+        """Drop views that no page has asked for in a while."""
         with self._lock:
             self._drop_old()
 
