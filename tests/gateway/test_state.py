@@ -1,6 +1,7 @@
 """Two gateways on one Redis behave as one, and go on without it."""
 
 import asyncio
+import io
 import json
 import ssl
 import time
@@ -12,8 +13,10 @@ import httpx2
 import pytest
 from msgspec import structs
 
+from dragoman.gateway.admission import Admission, Entrance, PlaceLimits
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from dragoman.gateway.keys import Holder
+from dragoman.gateway.logging import Logger
 from dragoman.gateway.state import redis_link
 from dragoman.gateway.state.state import RedisState
 from tests.support.asking import get, post
@@ -452,6 +455,48 @@ def test_gateway_starts_and_counts_alone_without_redis(redis: RedisServer) -> No
     assert [200] * 2 + [429] * 2 == sorted(statuses)
     assert PASSWORD not in log
     assert 1 == log.count('"state away"')
+
+
+async def enter_after_an_outage(redis: RedisServer) -> tuple[list[bool], list[int]]:
+    """Enter while Redis and this machine both count: one request whose client leaves, and three more.
+
+    Return which of the three began, and how many requests are counted here: during and after the first, and during and
+    after the three.
+    """
+    state = RedisState(redis.url, None, Logger(io.StringIO(), json=True))
+    await state.start()
+    entrance, limits = Entrance(state, b"0" * 16), PlaceLimits(2)
+    assert entrance.shared_meter is not None
+    meter, loop = entrance.meter, asyncio.get_running_loop()
+    redis.kill()
+    alone = await entrance.enter_shared(limits, loop.time(), 0)
+    assert isinstance(alone, Admission)
+    alone.leave()
+    redis.start()
+    await asyncio.to_thread(until, lambda: state.status == "connected")
+    assert entrance.shared_meter.settling
+    with redis.paused():
+        leaving = asyncio.create_task(entrance.enter_shared(limits, loop.time(), 0))
+        await asyncio.sleep(0.05)
+        during = meter.running
+        leaving.cancel()
+        await asyncio.wait([leaving])
+    counts = [during, meter.running]
+    entered = [await entrance.enter_shared(limits, loop.time(), 0) for _ in range(3)]
+    counts.append(meter.running)
+    for one in entered:
+        if isinstance(one, Admission):
+            one.leave()
+    counts.append(meter.running)
+    await state.close()
+    return [isinstance(one, Admission) for one in entered], counts
+
+
+def test_request_that_redis_and_this_machine_count_is_counted_once(redis: RedisServer) -> None:
+    entered, counts = asyncio.run(enter_after_an_outage(redis))
+
+    assert [True, True, False] == entered
+    assert [1, 0, 2, 0] == counts
 
 
 async def stream_all(stands: list[Stand], number: int, redis: RedisServer) -> list[str]:
