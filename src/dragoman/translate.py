@@ -315,12 +315,12 @@ class Translator:
                 if len(before) == len(after) == 1 and before[0] is after[0]:
                     if self._is_untouched(after[0], relay):
                         self._writer.skip(after[0])  # the writer must know, should it take over
-                        out += unit.raws
+                        out.append(unit.raw)
                         continue
                 elif len(before) == 1 and type(before[0]) is TextRun:
-                    out += self._relay_run(relay, unit.raws, before[0].deltas(), after)
+                    out += self._relay_run(relay, unit.frames(), before[0].deltas(), after)
                     continue
-                out.append(self._pass(relay, b"".join(unit.raws), before, after))
+                out.append(self._pass(relay, unit.raw, before, after))
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
         return b"".join(filter(None, out))  # a lone piece is not copied

@@ -85,13 +85,14 @@ def _sse(choice: Choice) -> None:
 def _frames(pieces: Iterable[bytes]) -> object:
     reader = SSEReader()
     frames = []
+    broken = None
     try:
         for piece in pieces:
             frames += reader.feed(piece)
         frames += reader.close()
     except ProtocolError as error:
-        return frames, type(error)
-    return frames
+        broken = type(error)
+    return [(frame.data, frame.event, frame.whole) for frame in frames if frame.data], broken
 
 
 def _http(choice: Choice) -> None:

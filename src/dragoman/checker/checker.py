@@ -86,7 +86,7 @@ class Checker:
         make, _ = _grammar(dialect)
         self._findings = Findings()
         self._grammar: DialectGrammar = make(self._findings, limits)
-        self._sse = SSEReader(limits=limits, keep_raw=True)
+        self._sse = SSEReader(limits=limits)
         self._head = b""  # the first bytes, until they are known to be a byte-order mark or not
         self._begun = False
         self._offset = 0  # where the next frame begins

@@ -5,7 +5,7 @@ it means.  It also recognizes bodies that are not event streams, applies limits,
 and reads repeated text frames quickly (`text_runs.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 import msgspec
@@ -13,7 +13,12 @@ import msgspec
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import check_complete, check_json
 from dragoman.dialects.failures import excerpt, html_fault
-from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
+from dragoman.dialects.text_runs import (
+    MAX_RUN_BYTES,
+    RepeatedReads,
+    TextTemplate,
+    template_of,
+)
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
@@ -79,10 +84,15 @@ class FrameReader(Protocol):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Frames and the events they led to: a relay forwards the frames' bytes, or writes the events."""
+    """Bytes and the events they led to: a relay forwards the bytes, or writes the events."""
 
-    raws: list[bytes]  # of the frames; one for each delta where the event is a `TextRun`
+    raw: bytes  # whole frames
     events: list[Event]
+    template: TextTemplate | None = None  # of the frames, where the event is a `TextRun`
+
+    def frames(self) -> list[bytes]:
+        """Return the bytes of each frame of a `TextRun`: one for each delta."""
+        return [self.raw] if self.template is None else self.template.split(self.raw)
 
 
 class StreamReader:
@@ -102,8 +112,9 @@ class StreamReader:
         """Read with the dialect's `frames`; `look` also sees every event that is not text alone."""
         self._frames = frames
         self._look = look
+        self._keep_raw = keep_raw
         self._assembler = frames.assembler
-        self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
+        self._sse = SSEReader(limits=exchange.limits)
         self._exchange = exchange
         limits = exchange.limits
         # A shorter event passes neither limit, whatever is in it.
@@ -121,7 +132,9 @@ class StreamReader:
         self._text_block = -1
         # Set if the last read was exactly one such frame: the next reads probably repeat it.
         self._repeats: RepeatedReads | None = None
-        self._templates_left = _MAX_TEMPLATES
+        # Frames of a run are not compared with the limit: it is larger than any of them.
+        runs = limits.max_sse_event_bytes >= MAX_RUN_BYTES
+        self._templates_left = _MAX_TEMPLATES if runs else 0
         # The layer below the dialect at which the input went wrong, if one did.
         self.broken: Literal["", "sse", "json"] = ""
 
@@ -142,18 +155,8 @@ class StreamReader:
             if text:
                 return [TextDelta(self._text_block, text)]
             self._end_repeats()
-        if not self._begun:
-            data = self._look_at(data)
-        if self._dead:
-            raise MisuseError("feed after an error")
-        try:
-            frames = self._sse.feed(data)
-            self._read(frames)
-        except PeerError:
-            self._dead = True
-            raise
-        if len(frames) == 1 and self._templates_left:
-            self._learn_read(data, frames[0].data)
+        for _ in self._read(data):
+            pass
         return self._assembler.take()
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit]:
@@ -161,36 +164,20 @@ class StreamReader:
         if self._repeats is not None:
             text = self._repeats.text_of(data)
             if text:
-                yield Unit([data], [TextDelta(self._text_block, text)])
+                yield Unit(data, [TextDelta(self._text_block, text)])
                 return
             self._end_repeats()
-        if not self._begun:
-            data = self._look_at(data)
         frames, assembler = self._frames, self._assembler
-        try:
-            received = self._sse.feed(data)
-            at = 0
-            while at < len(received):
-                frame = received[at]
-                end = at + self._read_some(received, at)
-                if not frame.data:
-                    # Frames without data lead to nothing: however many there are, they pass as one.
-                    while end < len(received) and not received[end].data:
-                        end += 1
-                raws = [frame.raw] if end == at + 1 else [one.raw for one in received[at:end]]
-                at = end
-                if not assembler.ended and (frames.pending or assembler.holding):
-                    self._raw += raws
-                elif self._raw:
-                    self._raw += raws
-                    yield self._unit()
-                else:
-                    yield Unit(raws, assembler.take())
-        except PeerError:
-            self._dead = True
-            raise
-        if len(received) == 1 and self._templates_left:
-            self._learn_read(data, received[0].data)
+        for raw in self._read(data):
+            if not assembler.ended and (frames.pending or assembler.holding):
+                self._raw.append(raw)
+            elif self._raw:
+                self._raw.append(raw)
+                yield self._unit()
+            else:
+                events = assembler.take()
+                is_run = len(events) == 1 and type(events[0]) is TextRun
+                yield Unit(raw, events, self._template if is_run else None)
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
@@ -211,7 +198,7 @@ class StreamReader:
     def _unit(self) -> Unit:
         raws = self._raw
         self._raw = []
-        return Unit(raws, self._assembler.take())
+        return Unit(b"".join(raws), self._assembler.take())
 
     def _close(self) -> None:
         self._end_repeats()
@@ -229,8 +216,9 @@ class StreamReader:
         frames = self._sse.close()
         if self._sse.torn:
             self.broken = "sse"
-        self._raw += [frame.raw for frame in frames]
-        self._read(frames)
+        for frame in frames:
+            self._raw.append(frame.raw)
+            self._read_frame(frame)
         if self.ended:
             return
         text = excerpt(self._beginning)
@@ -247,33 +235,66 @@ class StreamReader:
             self.broken = "sse"
             self._assembler.fault(html_fault(0, self._beginning) or fault)
 
-    def _read(self, frames: Sequence[Frame]) -> None:
-        at = 0
-        while at < len(frames):
-            at += self._read_some(frames, at)
+    def _read(self, data: bytes) -> Iterator[bytes]:
+        """Read the frames that `data` completes; yield the bytes of each step, if they are kept.
 
-    def _read_some(self, frames: Sequence[Frame], at: int) -> int:
-        """Read all frames from `at` on that only add text, or one of any sort; return how many."""
-        alone = at + 1 == len(frames)  # a single frame is decoded as quickly as it is compared
-        if (
-            self._template is not None
-            and not alone
-            and self._text_block == self._assembler.index
-            and self._frames.takes_text
-        ):
-            bodies, text = self._template.texts(frames, at)
-            if bodies:
-                self._templates_left = _MAX_TEMPLATES
-                self._frames.add_text(len(text))
-                block = self._text_block
-                self._assembler.out.append(
-                    TextRun(block, bodies, text) if len(bodies) > 1 else TextDelta(block, text)
-                )
-                return len(bodies)
-        self._read_frame(frames[at])
-        if self._templates_left and not alone and self._frames.takes_text:
-            self._learn(frames[at].data)
-        return 1
+        A step is a run of frames that only add text, one other frame, or all frames without data up to the next.
+        """
+        if self._dead:
+            raise MisuseError("feed after an error")
+        if not self._begun:
+            data = self._look_at(data)
+        keep_raw = self._keep_raw
+        try:
+            block = self._sse.take(data)
+            at = 0
+            while at < len(block):
+                end = self._read_run(block, at)
+                if end:
+                    yield block[at:end] if keep_raw else b""
+                    at = end
+                start = at  # of frames without data: they lead to nothing
+                for frame, end in self._sse.frames(block, at):
+                    if frame.data:
+                        if start < at:
+                            yield block[start:at] if keep_raw else b""
+                        self._read_frame(frame)
+                        # Behind the last of several, there is nothing to be found with a template.
+                        if self._templates_left and (end < len(block) or not at):
+                            self._learn(frame.data, block[at:end])
+                        yield block[at:end] if keep_raw else b""
+                        start = end
+                    at = end
+                    if self._template is not None and block.startswith(self._template.before, at):
+                        break
+                if start < at:
+                    yield block[start:at] if keep_raw else b""
+            if len(block) == len(data):
+                self._expect_repeats(block)
+        except PeerError:
+            self._dead = True
+            raise
+
+    def _read_run(self, block: bytes, at: int) -> int:
+        """Read all frames from `at` on that only add text; return where they end, 0 if there are none."""
+        template = self._template
+        if template is None or not block.startswith(template.before, at) or not self._is_open():
+            return 0
+        bodies, text, end = template.texts(block, at, self._sse.frames_left)
+        if not bodies:
+            return 0
+        self._templates_left = _MAX_TEMPLATES
+        self._sse.skip(len(bodies))
+        self._frames.add_text(len(text))
+        index = self._text_block
+        self._assembler.out.append(
+            TextRun(index, bodies, text) if len(bodies) > 1 else TextDelta(index, text)
+        )
+        return end
+
+    def _is_open(self) -> bool:
+        """Say whether text can just be added to the block for which the template was made."""
+        return self._text_block == self._assembler.index and self._frames.takes_text
 
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
@@ -309,21 +330,23 @@ class StreamReader:
             self._frames.add_text(repeats.chars)
             self._templates_left = _MAX_TEMPLATES
 
-    def _learn_read(self, data: bytes, frame: bytes) -> None:
-        """Prepare for reads that repeat this one, which was one frame."""
-        template = self._learn(frame) if self._frames.takes_text else None
-        whole = None if template is None else template.framed(data, frame)
-        self._repeats = None if whole is None else RepeatedReads(whole, *self._sse.room())
+    def _expect_repeats(self, block: bytes) -> None:
+        """Prepare for reads that repeat this one, if it was one frame that added text."""
+        template = self._template
+        if template is not None and block.endswith(template.after) and self._is_open():
+            left, most = self._sse.room()
+            if left and block.find(b"\n\n") == len(block) - 2:
+                self._repeats = RepeatedReads(template, left, most)
 
-    def _learn(self, data: bytes) -> TextTemplate | None:
+    def _learn(self, data: bytes, raw: bytes) -> None:
         """Make a template of a frame that only adds text."""
-        if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.text_of(data):
-            return None
+        text_of = self._frames.text_of
+        if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.takes_text or not text_of(data):
+            return
         self._templates_left -= 1
         left = self._templates_left > 0  # without one, the last would be tried on every read
-        self._template = template_of(data, self._frames.text_of) if left else None
+        self._template = template_of(raw, data, text_of) if left else None
         self._text_block = self._assembler.index
-        return self._template
 
     def _look_at(self, data: bytes) -> bytes:
         """Find out whether the response is an event stream, a JSON body or neither, whatever was requested."""

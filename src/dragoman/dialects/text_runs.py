@@ -2,25 +2,30 @@
 
 Nearly every streamed answer repeats one frame with other text in it.  Once a frame is known to add text and
 to say nothing else, a frame with the same bytes before and after its text says the same, so that only the
-text has to be read.  `TextTemplate` does this for frames that arrive together, `RepeatedReads` for whole
-reads of one frame each, which then need no framing either.
+text has to be read.  `TextTemplate` finds such frames in the received bytes; `RepeatedReads` reads frames that
+arrive alone.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from io import BytesIO
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from dragoman.dialects.encoding import encode
-from dragoman.wire.sse import Frame
 
 _PROBE: Final = "other words"
-# What is escaped in a JSON string, or is not ASCII.
-_NOT_PLAIN: Final = re.compile(rb'[\x00-\x1f"\\\x80-\xff]').search
-_MAX_FRAMES: Final = 64  # that are compared in one step, so that few are compared twice
-_FRAMING: Final = re.compile(rb"(event: [^\r\n]*\n)?data: ")
+_QUOTE, _BACKSLASH = b'"\\'
+# Frames that are compared in one step: first few and then more, so that few are compared in vain.
+_FEW_FRAMES: Final = 4
+_MANY_FRAMES: Final = 256
+MAX_RUN_BYTES: Final = 64 * 1024  # that are compared in one step
+_FRAMING: Final = re.compile(rb"(?:event: ?[^\r\n]*(?:\r\n|\n))?data: ?")
+_FRAME_ENDS: Final = (b"\n\n", b"\r\n\r\n")
 _STRING: Final = msgspec.json.Decoder(str)
 _STRINGS: Final = msgspec.json.Decoder(list[str])
 
@@ -28,32 +33,66 @@ _STRINGS: Final = msgspec.json.Decoder(list[str])
 class TextTemplate(Struct, frozen=True, gc=False):
     """What frames that only add text have in common."""
 
-    before: bytes  # everything up to the text, with the opening quote
-    after: bytes  # everything behind it, from the closing quote on
+    before: bytes  # everything up to the text: `data: `, and the JSON with the opening quote
+    after: bytes  # everything behind it: from the closing quote to the blank line
 
-    def texts(self, frames: Sequence[Frame], at: int) -> tuple[list[bytes], str]:
-        """Return the texts of the frames from `at` on that match, one by one and joined.
+    def texts(self, block: bytes, at: int, most: int) -> tuple[list[bytes], str, int]:
+        """Return the texts of the frames from `at` on that match, one by one and joined, and where they end.
 
-        The single texts are the insides of JSON strings, as our encoder writes them.
+        The single texts, `most` of them, are the insides of JSON strings, as our encoder writes them.
         """
-        before, after = self.before, self.after
-        head, tail = len(before), -len(after)
-        bodies: list[bytes] = []
-        for place in range(at, min(at + _MAX_FRAMES, len(frames))):
-            data = frames[place].data
-            body = data[head:tail]
-            if not body or data != before + body + after:
+        above, below = self.before.count(b"\n"), self.after.count(b"\n")  # line ends in a frame
+        start = len(self.before) - self.before.rfind(b"\n") - 1
+        text_of = itemgetter(slice(start, -self.after.index(b"\n") - 1))  # in the line that has it
+        lines = BytesIO(block)
+        found: list[bytes] = []
+        joined = ""
+        step = _FEW_FRAMES
+        while len(found) < most:
+            lines.seek(at)
+            step = min(step, most - len(found))
+            bodies = [*map(text_of, islice(lines, above, step * (above + below), above + below))]
+            if b"" in bodies:
+                del bodies[bodies.index(b"") :]
+            frames = self._frames(bodies)
+            if not block.startswith(frames, at) or len(frames) > MAX_RUN_BYTES:
+                del bodies[self._matching(block, at, bodies) :]
+                frames = self._frames(bodies)
+            written, text = _unescaped(bodies)
+            found += written
+            joined += text
+            if len(written) < len(bodies):
+                frames = self._frames(bodies[: len(written)])
+            at += len(frames)
+            if len(written) < step:
                 break
-            bodies.append(body)
-        joined = b"".join(bodies)
-        return (bodies, joined.decode()) if _NOT_PLAIN(joined) is None else _unescaped(bodies)
+            step = min(4 * step, _MANY_FRAMES)
+        return found, joined, at
 
-    def framed(self, data: bytes, frame: bytes) -> "TextTemplate | None":
-        """Return the template of whole reads like `data`, whose one frame matches this template."""
-        head, _, tail = data.partition(frame)
-        if tail != b"\n\n" or _FRAMING.fullmatch(head) is None:
-            return None
-        return TextTemplate(head + self.before, self.after + tail)
+    def _matching(self, block: bytes, at: int, bodies: list[bytes]) -> int:
+        """Return how many of the frames from `at` on are those with some texts in them."""
+        least, most = 0, len(bodies)
+        while least < most:
+            middle = (least + most + 1) // 2
+            frames = self._frames(bodies[:middle])
+            if block.startswith(frames, at) and len(frames) <= MAX_RUN_BYTES:
+                least = middle
+            else:
+                most = middle - 1
+        return least
+
+    def _frames(self, bodies: list[bytes]) -> bytes:
+        """Return the frames with some texts in them."""
+        if not bodies:
+            return b""
+        before, after = self.before, self.after
+        return before + (after + before).join(bodies) + after
+
+    def split(self, run: bytes) -> list[bytes]:
+        """Return the frames of a run, which all match."""
+        before, after = self.before, self.after
+        bodies = run[len(before) : -len(after)].split(after + before)
+        return [before + body + after for body in bodies]
 
 
 class RepeatedReads:
@@ -95,8 +134,21 @@ class RepeatedReads:
         return text
 
 
+def _is_plain(body: bytes) -> bool:
+    """Say whether the inside of a JSON string is ASCII and needs no escape."""
+    return (
+        body.isascii()
+        and _QUOTE not in body
+        and _BACKSLASH not in body
+        and body.decode().isprintable()
+    )
+
+
 def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
-    """Return the texts up to the first that is not the inside of a JSON string."""
+    """Return the texts up to the first that is not the inside of a JSON string, and all of them joined."""
+    joined = b"".join(bodies)
+    if _is_plain(joined):
+        return bodies, joined.decode()
     try:
         # One call for all of them.  A string cannot contain the line end between two, so none joins its neighbour,
         # and the number shows that none is divided.
@@ -105,31 +157,33 @@ def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
         texts = []
     if len(texts) == len(bodies):
         written = [
-            body if _NOT_PLAIN(body) is None else encode(text)[1:-1]
+            body if _is_plain(body) else encode(text)[1:-1]
             for body, text in zip(bodies, texts, strict=True)
         ]
         return written, "".join(texts)
     if len(bodies) == 1:
         return [], ""
     half = len(bodies) // 2
-    written, joined = _unescaped(bodies[:half])
+    written, text = _unescaped(bodies[:half])
     if len(written) == half:
         more, rest = _unescaped(bodies[half:])
-        written, joined = written + more, joined + rest
-    return written, joined
+        written, text = written + more, text + rest
+    return written, text
 
 
-def template_of(data: bytes, text_of: Callable[[bytes], str]) -> TextTemplate | None:
+def template_of(raw: bytes, data: bytes, text_of: Callable[[bytes], str]) -> TextTemplate | None:
     """Return the template of a frame, or None if its text cannot be located.
 
-    `text_of` returns the text of a frame that adds text and says nothing else, and nothing for others.
+    `raw` is the whole frame and `data` its JSON; `text_of` returns the text of a frame that adds text and says
+    nothing else, and nothing for others.
     """
+    framing, _, end = raw.partition(data)
     text = encode(text_of(data))
     at = data.find(text)
-    if at < 0:
+    if at < 0 or end not in _FRAME_ENDS or _FRAMING.fullmatch(framing) is None:
         return None
     before, after = data[: at + 1], data[at + len(text) - 1 :]
     # The same words may occur elsewhere in the frame: put others in their place and read them back.
     if text_of(before + _PROBE.encode() + after) != _PROBE:
         return None
-    return TextTemplate(before, after)
+    return TextTemplate(framing + before, after + end)

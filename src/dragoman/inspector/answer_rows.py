@@ -103,7 +103,7 @@ def is_stream(data: bytes) -> bool:
 
 def stream_frames(data: bytes) -> Iterator[tuple[int, Frame]]:
     """Yield the events of a stream and where each begins; comments are events without data."""
-    reader = SSEReader(limits=_NO_LIMITS, keep_raw=True)
+    reader = SSEReader(limits=_NO_LIMITS)
     at = len(_BOM) if data.startswith(_BOM) else 0
     try:
         for frame in (*reader.feed(data), *reader.close()):

@@ -71,7 +71,7 @@ def has_whole_arguments(seen: Trace) -> bool:
 
 
 def _frames(stream: bytes) -> Iterator[Frame]:
-    reader = SSEReader(keep_raw=True)
+    reader = SSEReader()
     try:
         yield from reader.feed(stream)
         yield from reader.close()

@@ -134,7 +134,7 @@ class _Frame(Struct):
 
 def _frames(data: bytes) -> Iterator[_Frame]:
     """Cut a stream into its events."""
-    reader = SSEReader(keep_raw=True)
+    reader = SSEReader()
     at = len(_BOM) if data.startswith(_BOM) else 0
     for frame in (*reader.feed(data), *reader.close()):
         yield _Frame(at, frame.raw)

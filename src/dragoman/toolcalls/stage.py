@@ -189,9 +189,9 @@ class Splitter:
             cls = type(event)
             if cls in _UNTOUCHED:
                 continue
-            if cls not in _TEXTS or self._implicit_open:
+            if self._implicit_open or (cls not in _TEXTS and cls is not TextRun):
                 return False
-            grammar = self._grammars[TEXT if cls is TextDelta else REASONING]
+            grammar = self._grammars[REASONING if cls is ReasoningDelta else TEXT]
             if grammar is not None and not grammar.is_plain(event.text):  # type: ignore[union-attr]
                 return False
         return True

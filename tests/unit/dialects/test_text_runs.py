@@ -29,7 +29,6 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
-from dragoman.wire.sse import Frame
 
 CHAT = (
     '{"id":"c","created":%d,"model":"m","choices":[{"index":0,"delta":{"content":%s},'
@@ -49,6 +48,9 @@ def chunk(text: str, created: int = 1) -> bytes:
 
 def chat_stream(*texts: str, created: int = 1) -> bytes:
     return b"".join(b"data: %b\n\n" % chunk(text, created) for text in texts)
+
+
+TEMPLATE = TextTemplate(*chat_stream("?").split(b"?"))
 
 
 def messages_stream(*texts: str) -> bytes:
@@ -88,29 +90,65 @@ def test_words_that_stand_elsewhere_too_are_not_taken_for_the_text() -> None:
     )
     read.feed(chat_stream("m"))
 
-    assert template_of(chunk("m"), frames.text_of) is None
-    assert TextTemplate(*chunk("?").split(b"?")) == template_of(chunk("else"), frames.text_of)
+    assert template_of(chat_stream("m"), chunk("m"), frames.text_of) is None
+    assert TEMPLATE == template_of(chat_stream("else"), chunk("else"), frames.text_of)
+
+
+@pytest.mark.parametrize(
+    ("framing", "end", "taken"),
+    [
+        (b"data: ", b"\n\n", True),
+        (b"data:", b"\n\n", True),
+        (b"event: message\ndata: ", b"\n\n", True),
+        (b"event:message\r\ndata: ", b"\r\n\r\n", True),
+        (b"id: 1\ndata: ", b"\n\n", False),
+        (b"data: ", b"\nid: 1\n\n", False),
+    ],
+)
+def test_a_frame_with_other_lines_than_its_name_and_data_is_no_template(
+    framing: bytes, end: bytes, taken: bool
+) -> None:
+    text_of = dialect("chat").frame_reader(make_exchange()).text_of
+    template = template_of(framing + chunk("else") + end, chunk("else"), text_of)
+
+    assert taken == (template is not None)
+    if template is not None:
+        before, after = chunk("?").split(b"?")
+        assert TextTemplate(framing + before, after + end) == template
 
 
 def test_a_shape_ends_where_the_text_is_no_string_by_itself() -> None:
-    template = TextTemplate(*chunk("?").split(b"?"))
-    odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
-    frames = [Frame(chunk("one")), Frame(chunk("two")), Frame(odd), Frame(chunk("three"))]
+    one, two, three = chat_stream("one"), chat_stream("two"), chat_stream("three")
+    odd = chat_stream("?").replace(b'"?"', b'"a","role":"b"')
+    block = one + two + odd + three
 
-    assert ([b"one", b"two"], "onetwo") == template.texts(frames, 0)
-    assert ([b"two"], "two") == template.texts(frames, 1)
-    assert ([], "") == template.texts(frames, 2)
-    assert ([b"three"], "three") == template.texts(frames, 3)
+    assert ([b"one", b"two"], "onetwo", len(one + two)) == TEMPLATE.texts(block, 0, 9)
+    assert ([b"one"], "one", len(one)) == TEMPLATE.texts(block, 0, 1)
+    assert ([], "", 0) == TEMPLATE.texts(block, 0, 0)
+    assert ([b"two"], "two", len(one + two)) == TEMPLATE.texts(block, len(one), 9)
+    assert ([], "", len(one + two)) == TEMPLATE.texts(block, len(one + two), 9)
+    assert ([b"three"], "three", len(block)) == TEMPLATE.texts(block, len(one + two + odd), 9)
+
+
+@pytest.mark.parametrize("words", [1, 63, 64, 65, 200])
+def test_a_run_of_any_length_is_taken_at_once_and_can_be_split_again(words: int) -> None:
+    texts = [f'word "{at}"' if at % 7 == 3 else f"word {at}" for at in range(words)]
+    block = chat_stream(*texts) + chat_stream("other", created=2)
+    bodies, text, end = TEMPLATE.texts(block, 0, 1000)
+
+    assert "".join(texts) == text
+    assert [msgspec.json.encode(one)[1:-1] for one in texts] == bodies
+    assert [chat_stream(one) for one in texts] == TEMPLATE.split(block[:end])
 
 
 def test_texts_that_are_strings_only_when_they_are_joined_are_not_taken() -> None:
-    template = TextTemplate(*chunk("?").split(b"?"))
     bodies = [rb"one\n", b"a\\", b'b","c']  # the second joins the third, which is two
-    frames = [Frame(template.before + body + template.after) for body in bodies]
+    frames = [TEMPLATE.before + body + TEMPLATE.after for body in bodies]
+    block, first, second = b"".join(frames), len(frames[0]), len(frames[0] + frames[1])
 
-    assert ([rb"one\n"], "one\n") == template.texts(frames, 0)
-    assert ([], "") == template.texts(frames, 1)
-    assert ([], "") == template.texts(frames, 2)
+    assert ([rb"one\n"], "one\n", first) == TEMPLATE.texts(block, 0, 9)
+    assert ([], "", first) == TEMPLATE.texts(block, first, 9)
+    assert ([], "", second) == TEMPLATE.texts(block, second, 9)
 
 
 def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
@@ -278,21 +316,20 @@ def test_a_call_too_large_is_refused_although_text_came_with_it() -> None:
 
 
 def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:
-    class Counted(list[Frame]):
+    class Counted(bytes):
         looked = 0
 
-        def __getitem__(self, at: Any) -> Any:
+        def startswith(self, *what: Any) -> bool:
             Counted.looked += 1
-            return super().__getitem__(at)
+            return super().startswith(*what)
 
-    odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
-    frames = Counted([Frame(odd)] * 2000)
-    template = TextTemplate(*chunk("?").split(b"?"))
+    odd = chat_stream("?").replace(b'"?"', b'"a","role":"b"')
+    block = Counted(odd * 2000)
 
-    for at in range(len(frames)):
-        assert ([], "") == template.texts(frames, at)
+    for at in range(2000):
+        assert ([], "", at * len(odd)) == TEMPLATE.texts(block, at * len(odd), 10_000)
 
-    assert Counted.looked <= 64 * len(frames)
+    assert Counted.looked <= 2 * 65 * 2000
 
 
 RUN = TextRun(0, [b"one", b' \\"two\\"', " dr\u00ef".encode()], 'one "two" dr\u00ef')

@@ -136,9 +136,8 @@ def test_a_reader_keeps_what_came_before_the_limit() -> None:
 @pytest.mark.parametrize(
     "event", [b"data: {}\n\n", b": x\n\n", b"data: 1\r\n\r\n", b"event: a\n\n"]
 )
-@pytest.mark.parametrize("keep_raw", [False, True])
-def test_events_of_a_stream_are_counted_with_data_or_without(event: bytes, keep_raw: bool) -> None:
-    reader = SSEReader(limits=Limits(max_events=3), keep_raw=keep_raw)
+def test_events_of_a_stream_are_counted_with_data_or_without(event: bytes) -> None:
+    reader = SSEReader(limits=Limits(max_events=3))
     reader.feed(event * 3)
 
     with pytest.raises(TooLargeError, match="max_events"):

@@ -231,7 +231,7 @@ async def _pass_on_stream(
     several = len(context.plan.settings.server.keys) > 1
     may_give, given_ids = dialect(context.dialect).may_give, dialect(context.dialect).given_ids
     run = context.runtime.heavy.run
-    reader = SSEReader(limits=context.plan.settings.server.limits, keep_raw=True)
+    reader = SSEReader(limits=context.plan.settings.server.limits)
     given: set[str] = set()
     last = b""
     fault: Fault | None = None
