@@ -53,7 +53,8 @@ from dragoman.turn.tools import ToolTable
 Watcher: TypeAlias = Callable[[Exchange], Stage]
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
-_TEXT: Final = frozenset({TextDelta, TextRun, ReasoningDelta})
+_PLAIN_TEXT: Final = frozenset({TextDelta, TextRun})
+_TEXT: Final = _PLAIN_TEXT | {ReasoningDelta}
 # What may come before an answer has said anything, and of a failed one instead of it.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 _WORDLESS: Final = PRELUDE | {Finish}
@@ -207,7 +208,8 @@ class Translator:
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         # What was found of native calls so far: this list grows with the answer.
         self.findings: Sequence[NativeFinding] = findings_of(self._stages)
-        self._stages += [watcher(exchange) for watcher in watchers]
+        self._watchers: list[Stage] = [watcher(exchange) for watcher in watchers]
+        self._text_watchers = [one for one in self._watchers if getattr(one, "sees_text", True)]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._limits = exchange.limits
@@ -273,7 +275,7 @@ class Translator:
             events = self._reader.feed(data)
         except PeerError as error:
             return self.fail(fault_of(error))
-        return self._write(events)
+        return self._render(self._through_stages(events))
 
     def close(self) -> bytes:
         """End of the upstream's stream: return what was held back and how it ended."""
@@ -293,7 +295,7 @@ class Translator:
             events = self._reader.close()
         except PeerError as error:
             return self.fail(fault_of(error))
-        return self._write(events)
+        return self._render(self._through_stages(events))
 
     def fail(self, fault: Fault) -> bytes:
         """End the answer with a failure that the shell found (a timeout, a lost connection)."""
@@ -301,7 +303,7 @@ class Translator:
             return b""
         events = self._reader.fail(fault)
         if self._relay is None:
-            return self._write(events)
+            return self._render(self._through_stages(events))
         self._relay.spoil()
         return self._pass(self._relay, b"", events, self._through_stages(events))
 
@@ -388,12 +390,12 @@ class Translator:
             return b""
         return relay.after_failure(raw, self._last_word)
 
-    def _write(self, events: list[Event]) -> bytes:
-        return self._render(self._through_stages(events))
-
     def _through_stages(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
             events = stage.feed(events)
+        is_text = len(events) == 1 and type(events[0]) in _PLAIN_TEXT
+        for watcher in self._text_watchers if is_text else self._watchers:
+            events = watcher.feed(events)
         return events
 
     def _render(self, events: list[Event]) -> bytes:
@@ -417,7 +419,7 @@ class Translator:
         except TooLargeError as error:
             self.outcome = fault = fault_of(error)
             out.append(send(fault))
-        return b"".join(filter(None, out))  # a lone piece is not copied
+        return out[0] if len(out) == 1 else b"".join(filter(None, out))  # no copy of a lone piece
 
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):

@@ -158,6 +158,7 @@ class ClientStream:
             if self._response is None:
                 await self._prepare()
             self._send(dialect(self._context.dialect).keep_alive)
+            self._last_write = self._loop.time()
             await self._drain()
         except ClientLeftError:
             pass  # the handler's own write raises it too, or the handler is cancelled
@@ -199,13 +200,13 @@ class ClientStream:
         return self._connection.writing_paused
 
     def forward(self, data: bytes) -> None:
-        """Send a piece of the stream; `is_full` shows afterwards whether the client reads.
+        """Send a piece of the stream directly after `note_read`; `is_full` shows whether the client reads.
 
         Raises:
             ClientLeftError: the client closed its connection.
         """
         self._send(data)
-        self.last_read = self._last_write
+        self._last_write = self.last_read
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the stream, and wait while the client does not read.
@@ -216,6 +217,7 @@ class ClientStream:
         for start in range(0, len(data), MAX_WRITE_BYTES):
             await self._drain()
             self._send(data[start : start + MAX_WRITE_BYTES])
+            self._last_write = self._loop.time()
         await self._drain()
         # Test: test_g8_reader_that_rests_is_not_the_upstreams_silence.
         # The upstream was not read while the client did not read: that time is not idle time.
@@ -242,7 +244,6 @@ class ClientStream:
         if transport is None or transport.is_closing():
             raise ClientLeftError
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-        self._last_write = self._loop.time()
 
     async def _drain(self) -> None:
         """Wait while the client does not read."""

@@ -107,10 +107,12 @@ class Feeder:
     def is_light(self, data: bytes) -> bool:
         """Count what was read, and return whether it may be fed at once."""
         size = len(data)
-        self._received += size
-        if self._received > _LONG_STREAM_BYTES or first_slice(data) < size:
+        received = self._received = self._received + size
+        if size > SHORT_SLICE_BYTES and first_slice(data) < size:
             return False
-        return self._translator.held + size <= LIGHT_BYTES
+        if received <= LIGHT_BYTES:
+            return True
+        return received <= _LONG_STREAM_BYTES and self._translator.held + size <= LIGHT_BYTES
 
     async def feed(self, data: bytes) -> bytes:
         """Feed what was read, nothing at the stream's end, and return what the client is to get."""

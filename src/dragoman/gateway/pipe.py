@@ -120,7 +120,7 @@ class Pipe:
             return  # the task is at work, or will be
         stream, translator = self._stream, self._translator
         try:
-            while not stream.is_full:
+            while True:
                 data = self._reply.take()
                 if data is None:
                     return
@@ -138,6 +138,8 @@ class Pipe:
                     if self._before_write is not None:
                         self._before_write()
                     stream.forward(out)
+                    if stream.is_full:
+                        break
             waiter.set_result(None)
         except Exception as error:  # noqa: BLE001 -- the task raises it
             waiter.set_exception(error)

@@ -94,6 +94,8 @@ _UNWATCHED: Final = frozenset({TextDelta, TextRun, Start, Usage, Finish, Ping})
 class AnswerObserver:
     """Watches one answer and reports what came before each of its calls; changes nothing."""
 
+    sees_text: Final = False  # the start of its block is enough
+
     def __init__(
         self,
         ids: ClientIds,

@@ -705,6 +705,7 @@ class FaultRedaction:
     """
 
     __slots__ = ("_begun", "_context", "_hop", "_route")
+    sees_text: Final = False  # the start of its block is enough
 
     def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
         self._context = context

@@ -34,7 +34,11 @@ from dragoman.turn.losses import Loss
 
 
 class Stage(Protocol):
-    """A step between reader and writer."""
+    """A step between reader and writer.
+
+    A stage that only watches may have an attribute `sees_text`, which is false: text that comes alone is then not
+    shown to it.
+    """
 
     @property
     def pending(self) -> bool:

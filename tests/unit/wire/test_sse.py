@@ -293,9 +293,7 @@ def test_raw_joined_is_the_input_and_the_events_are_the_same(
         found = frames(*pieces)
 
         assert b"".join(frame.raw for frame in found) == stream.removeprefix(MARK)
-        assert said(stream) == [
-            (frame.event, frame.data) for frame in found if frame.data
-        ]
+        assert said(stream) == [(frame.event, frame.data) for frame in found if frame.data]
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
