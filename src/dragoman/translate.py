@@ -47,7 +47,13 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stages import Stage, StopSequences, WholeCalls, check_call_count
+from dragoman.turn.stages import (
+    ServerTools,
+    Stage,
+    StopSequences,
+    WholeCalls,
+    check_call_count,
+)
 from dragoman.turn.tools import ToolTable
 
 Watcher: TypeAlias = Callable[[Exchange], Stage]
@@ -571,9 +577,18 @@ def answer_stages(
     ]
     if exchange.profile.tool_calls == "whole":
         stages.append(WholeCalls())
+    request = exchange.request
+    if request is not None and (names := _server_names(request)):
+        stages.append(ServerTools(names, needed=bool(request.needed)))
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     return stages
+
+
+def _server_names(request: Request) -> frozenset[str]:
+    """Return the names of vendor-run tools that no function has; Moonshot's search is one that the client sends back."""
+    declared = {tool.name for tool in request.tools if tool.server and tool.vendor != "kimi"}
+    return frozenset(declared - {tool.name for tool in request.tools if not tool.server})
 
 
 def findings_of(stages: Iterable[Stage]) -> Sequence[NativeFinding]:

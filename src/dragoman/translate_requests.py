@@ -17,7 +17,8 @@ from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.tool_policy import check_needed, must_narrow, narrowed
+from dragoman.dialects.server_tools import MARK, check_needed
+from dragoman.dialects.tool_policy import must_narrow, narrowed
 from dragoman.envelopes import BASE64_PREFIX, PREFIX, Sealer
 from dragoman.errors import (
     DragomanError,
@@ -272,7 +273,7 @@ def _holds_minted(client: ClientRequest) -> bool:
 
 def _has_minted(body: bytes) -> bool:
     """Return whether a request may hold ids or envelopes that were made here."""
-    marks = (PREFIX.encode(), BASE64_PREFIX.encode(), b'"gx', b'"gh-')
+    marks = (PREFIX.encode(), BASE64_PREFIX.encode(), b'"gx', b'"gh-', MARK.encode())
     return any(mark in body for mark in marks)
 
 

@@ -10,7 +10,7 @@ from dragoman.answer_reader import AnswerReader, read_body
 from dragoman.client.errors import ClientError
 from dragoman.client.settings import Settings
 from dragoman.context import Target
-from dragoman.dialects.tool_policy import check_needed
+from dragoman.dialects.server_tools import check_needed
 from dragoman.errors import MisuseError, TooLargeError
 from dragoman.profiles import for_model
 from dragoman.toolcalls.detection import bare_name, known_family

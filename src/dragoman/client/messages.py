@@ -45,6 +45,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.turn.server_tools import summary_of
 from dragoman.wire.json_values import decode_any, read_float
 
 Schema: TypeAlias = Mapping[str, Any] | str | bytes  # a JSON schema: its fields, or its text
@@ -113,7 +114,7 @@ def answer_turn(answer: Answer) -> Turn:
     """
     if answer.fault is not None:
         raise MisuseError(f"this answer failed: {answer.fault.message}")
-    return Turn(ASSISTANT, tuple(_part_of(block) for block in answer.blocks))
+    return Turn(ASSISTANT, tuple(_part_of(block) for block in answer.blocks if _returns(block)))
 
 
 def tool(
@@ -331,6 +332,11 @@ def _image(image: str | bytes) -> ImagePart:
     return ImagePart(Base64Source(kind, base64.b64encode(image).decode()))
 
 
+def _returns(block: Block) -> bool:
+    """Return whether a block is sent back: what was concluded of a vendor-run tool is not the vendor's own."""
+    return block.server is None or bytes(block.raw) != b"null"
+
+
 def _part_of(block: Block) -> Part:
     """Return a block of an answer as a part of the history."""
     state = tuple(OpaqueState(one.kind, one.data, one.origin, one.item_id) for one in block.opaque)
@@ -352,7 +358,8 @@ def _part_of(block: Block) -> Part:
         case BlockKind.REFUSAL:
             return RefusalPart(block.text)
         case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT:
-            return ServerToolPart(block.vendor, str(block.kind), block.raw)
+            summary = str(block.kind) if block.server is None else summary_of(block.server)
+            return ServerToolPart(block.vendor, summary, block.raw)
         case BlockKind.OPAQUE:
             return OpaquePart(block.vendor, block.raw)
 

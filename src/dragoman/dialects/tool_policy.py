@@ -3,12 +3,11 @@
 * definitions: free-form tools as functions, descriptions, arguments of earlier calls
 * tool choice: which tools are declared, what a choice becomes that the upstream lacks, `none`, parallel calls
 * a forced tool while the model thinks
-* tools that a vendor runs: whether an upstream has those that a request needs
 """
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Final, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,9 +22,7 @@ from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
-from dragoman.turn.tools import made_once, wire_name
-
-T = TypeVar("T")
+from dragoman.turn.tools import wire_name
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -284,114 +281,3 @@ def _any_tool(own: bytes, any_tool: bytes) -> Raw:
     kept = decode(_FIELDS, own)
     kept.pop("name", None)
     return Raw(msgspec.json.encode(kept | decode(_FIELDS, any_tool)))
-
-
-# --- tools that a vendor runs -----------------------------------------------------------------------
-
-_VARIANT: Final = re.compile(r"_preview(_\d{4}_\d{2}_\d{2})?\Z|_\d{4}_\d{2}_\d{2}\Z|_\d{8}\Z")
-# The vendor whose tools a dialect was made for.
-_VENDORS: Final = {"anthropic": "anthropic", "responses": "openai", "gemini": "google"}
-CHAT_SEARCH: Final = "$.web_search_options"  # where a Chat client asks for a search
-_TRANSLATED: Final = frozenset({"web_search"})  # kinds that other dialects have too
-# Fields of a definition that are not options.
-_NO_OPTIONS: Final = frozenset({"type", "name", "cache_control"})
-_EMPTY: Final = frozenset({b"null", b"[]", b"{}"})
-
-
-def base_kind(kind: str) -> str:
-    """Return the kind of a vendor-run tool without the date or stage of its version."""
-    return _VARIANT.sub("", kind)
-
-
-def check_needed(request: Request, dialect: str, profile: Profile) -> None:
-    """Refuse a request that needs vendor-run tools of which the upstream has none.
-
-    A request needs a vendor-run tool if its choice forces it, or if it declares no other tools: a model
-    without the tool would answer from memory, and Claude Code showed that as search results.
-
-    Raises:
-        UntranslatableError: the upstream runs none of them; carries the path.
-    """
-    if not request.tools or not _has_server_tools(request.tools, None):
-        return
-    needed = _needed(request)
-    if not needed or any(_is_available(tool, request, dialect, profile) for tool in needed):
-        return
-    kinds = " or ".join(
-        f"`{kind}`" for kind in dict.fromkeys(base_kind(one.kind) for one in needed)
-    )
-    reason = (
-        f"this request needs the tool {kinds}, which runs at the model's provider, and the provider of "
-        f"`{request.model[:100]}` does not offer it; use a model whose provider does"
-    )
-    raise UntranslatableError(reason, path=path_of(request, "tools"), code="unsupported_tool")
-
-
-@made_once
-def _has_server_tools(tools: tuple[Tool, ...], _target: None) -> bool:
-    return any(tool.server for tool in tools)
-
-
-def _needed(request: Request) -> list[Tool]:
-    """Return the vendor-run tools, if the request makes no sense without any of them."""
-    choice = request.tool_choice
-    if choice is not None and choice.mode == "none":
-        return []
-    tools = [*request.tools]
-    if choice is not None and choice.mode == "tool":
-        tools = [tool for tool in tools if tool.name == choice.name]
-    elif choice is not None and choice.allowed:
-        tools = [tool for tool in tools if tool.name in choice.allowed]
-    return tools if all(tool.server for tool in tools) else []
-
-
-def _is_available(tool: Tool, request: Request, dialect: str, profile: Profile) -> bool:
-    if dialect == request.dialect == "chat":
-        return True  # each host has its own fields for them, and the client chose the host
-    if profile.vendor_tools and tool.vendor == _VENDORS.get(dialect):
-        return True
-    kind = base_kind(tool.kind)
-    translated = request.dialect == dialect or kind in _TRANSLATED
-    return translated and profile.runs(kind, dialect)
-
-
-def search_location(raw: Raw) -> Raw:
-    """Return the `user_location` of a search with its place beside its type; only Chat nests the place."""
-    try:
-        fields = _FIELDS.decode(raw)
-        place = _FIELDS.decode(fields["approximate"])
-    except (msgspec.DecodeError, KeyError):
-        return raw
-    return Raw(msgspec.json.encode({"type": "approximate", **place}))
-
-
-def search_options(
-    tool: Tool, decoder: msgspec.json.Decoder[T], kept: Collection[str], losses: list[Loss]
-) -> T:
-    """Return the options of another dialect's search as `decoder` reads them; all others are dropped.
-
-    Options that cannot be read are dropped too.
-    """
-    try:
-        asked = decoder.decode(tool.raw if tool.raw is not None else b"{}")
-    except msgspec.DecodeError:
-        losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
-        asked = decoder.decode(b"{}")
-    losses += [Loss("tool_option_dropped", tool.path, name) for name in dropped_options(tool, kept)]
-    return asked
-
-
-def dropped_options(tool: Tool, kept: Collection[str]) -> list[str]:
-    """Return the options of a vendor-run tool that are set and not in `kept`."""
-    try:
-        fields = _FIELDS.decode(tool.raw if tool.raw is not None else b"{}")
-    except msgspec.DecodeError:
-        return []
-    return [
-        name
-        for name, value in fields.items()
-        if name not in _NO_OPTIONS
-        and name not in kept
-        and bytes(value) not in _EMPTY
-        and (name, bytes(value)) != ("external_web_access", b"true")  # every search does this
-    ]

@@ -11,6 +11,7 @@ from dragoman.profiles.catalogue import (
     FAMILIES_WANTING_REASONING,
     GEMINI_MODELS,
     PROFILES,
+    SEARCHING_MODELS,
     VENDOR_MODELS,
 )
 from dragoman.profiles.profile import Profile
@@ -49,4 +50,8 @@ def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> 
     if profile.requires_call_signatures and dialect == "gemini":
         differing = next(facts for names, facts in GEMINI_MODELS if names.match(name))
         profile = structs.replace(profile, **differing)
+    searching = SEARCHING_MODELS.get(profile.chat_search)
+    if searching is not None and dialect == "chat":
+        found = next((search for names, search in searching if names.match(name)), "")
+        profile = structs.replace(profile, chat_search=found)
     return profile

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import ChatSearch, Profile
 
 # For servers that set no bound themselves.
 _MANY_STOPS: Final = 64
@@ -26,7 +26,8 @@ _OPENAI: Final = Profile(
     tool_content="parts",
     supports_strict=True,
     supports_custom_tools=True,
-    server_tools=("web_search",),
+    server_tools=("web_search", "code_execution"),
+    chat_search="options",  # of its search models only, see `for_model`
     vendor_tools=True,
     supports_verbosity=True,
     supports_cache_key=True,
@@ -139,6 +140,7 @@ _ALL: Final = (
         prefill="native",
         supports_strict=True,
         server_tools=("web_search",),
+        chat_search="openrouter",
         vendor_sampling=True,
         supports_verbosity=True,
         cache_control=True,  # passed on to Claude and Gemini
@@ -158,7 +160,8 @@ _ALL: Final = (
         tool_images="placeholder",  # a screenshot in a tool result must not end the session
         prefill="prefix",
         supports_parallel_flag=False,
-        server_tools_beside_chat=("web_search",),
+        server_tools=("web_search",),
+        search_options=("allowed",),  # size and place are ignored
         json_schema="json_object",
         reasoning_control="thinking_type",
         supported_efforts=("low", "high", "max"),  # `medium` is read as `high`
@@ -183,6 +186,7 @@ _ALL: Final = (
         documents=False,
         prefill="partial",
         schema_dialect="moonshot",
+        chat_search="kimi",
         json_schema="json_object",
         drop_sampling=True,  # fixed by the platform; other values answer 400
         max_temperature=1.0,
@@ -207,7 +211,8 @@ _ALL: Final = (
         documents=False,
         prefill="partial",
         tool_choice="auto_only",  # `required` is refused, and any forcing while thinking
-        server_tools_beside_chat=("web_search",),
+        server_tools=("web_search",),
+        chat_search="qwen",
         json_schema="json_object",  # schemas only with a few models
         vendor_sampling=True,
         reasoning_control="enable_thinking",
@@ -225,6 +230,7 @@ _ALL: Final = (
         tool_choice="auto_only",
         tool_choice_none=False,
         supports_parallel_flag=False,
+        chat_search="zai",
         json_schema="json_object",
         max_temperature=1.0,
         seed_field="none",
@@ -304,9 +310,40 @@ _ALL: Final = (
         midturn_system=False,
         documents=False,
         supports_strict=True,
+        chat_search="browser",  # or "compound", see `for_model`
         supports_logprobs=False,  # a 400 if asked for
         replay_reasoning="never",
         reasoning_field="reasoning",
+    ),
+    Profile(
+        name="xai",
+        description="xAI's own API for Grok models",
+        user_field="user",
+        documents=False,
+        supports_strict=True,
+        server_tools=("web_search", "code_execution"),
+        chat_search="xai",
+        search_options=("allowed", "blocked", "max_uses"),
+        search_domains=5,
+        supported_efforts=("low", "high"),
+        replay_reasoning="never",
+    ),
+    Profile(
+        name="perplexity",
+        description="Perplexity's Sonar models, which search the web for every answer",
+        user_field="none",
+        midturn_system=False,
+        alternate_roles=True,  # a 400 otherwise
+        documents=False,
+        tool_choice="auto_only",
+        tool_choice_none=False,
+        supports_parallel_flag=False,
+        server_tools=("web_search",),
+        chat_search="perplexity",
+        seed_field="none",
+        supports_logprobs=False,
+        supported_efforts=("minimal", "low", "medium", "high"),
+        replay_reasoning="never",
     ),
     _VLLM,
     structs.replace(
@@ -388,6 +425,15 @@ _ALL: Final = (
 
 PROFILES: Final[dict[str, Profile]] = {profile.name: profile for profile in _ALL}
 
+# Chat hosts of which only some models search, and what they are asked with: the first that fits counts.
+SEARCHING_MODELS: Final[dict[str, tuple[tuple[re.Pattern[str], ChatSearch], ...]]] = {
+    "options": ((re.compile(r".*-search(?:-|\Z)"), "options"),),
+    "browser": (
+        (re.compile(r"compound"), "compound"),
+        (re.compile(r"gpt-oss"), "browser"),
+    ),
+}
+
 # How the names of models begin that a dialect's own vendor makes.
 VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
     "anthropic": re.compile(r"claude"),
@@ -401,6 +447,7 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         {
             "reasoning_control": "budget",
             "requires_call_signatures": False,
+            "server_tools_beside_functions": False,  # a 400
             "tool_images": "follow_up",
         },
     ),
@@ -411,6 +458,7 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         {
             "reasoning_control": "none",
             "requires_call_signatures": False,
+            "server_tools_beside_functions": False,  # a 400
             "tool_images": "follow_up",
         },
     ),
@@ -449,5 +497,7 @@ ALIASES: Final[dict[str, str]] = {
     "llamacpp": "llama-server",
     "lmstudio": "lm-studio",
     "mistralai": "mistral",
+    "grok": "xai",
+    "sonar": "perplexity",
     "openai-compatible": "generic",
 }

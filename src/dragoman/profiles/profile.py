@@ -4,11 +4,40 @@ Every field is a fact about a peer, with a line of prose; the code asks the prof
 vendor's name.
 """
 
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from dragoman.ids import IdStyle
+
+# How hosts of Chat Completions are asked for a web search: no two vendors have the same field.
+#   options     OpenAI's search models: `web_search_options`
+#   openrouter  a tool `openrouter:web_search`
+#   kimi        a tool `$web_search`, whose call the client has to send back
+#   zai         a tool `web_search` with settings
+#   qwen        `enable_search`
+#   xai         `search_parameters`
+#   perplexity  always, with settings beside the messages
+#   compound    Groq's compound systems: `compound_custom`
+#   browser     Groq's gpt-oss: a tool `browser_search`
+ChatSearch: TypeAlias = Literal[
+    "", "options", "openrouter", "kimi", "zai", "qwen", "xai", "perplexity", "compound", "browser"
+]
+
+# What else a host runs that is asked in this way.
+_SEARCH: Final = frozenset({"web_search"})
+_CHAT_KINDS: Final[dict[str, frozenset[str]]] = {
+    "": frozenset(),
+    "options": _SEARCH,
+    "openrouter": _SEARCH | {"web_fetch", "code_execution"},
+    "kimi": _SEARCH,
+    "zai": _SEARCH,
+    "qwen": _SEARCH,
+    "xai": _SEARCH,
+    "perplexity": _SEARCH,
+    "compound": _SEARCH | {"web_fetch", "code_execution"},
+    "browser": _SEARCH | {"code_execution"},
+}
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -57,8 +86,12 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         supports_strict: Can enforce a tool's schema.
         supports_custom_tools: Accepts tools with free-form input.
         schema_dialect: See `profiles.schema`.
-        server_tools: Kinds of vendor-run tools it has, such as `web_search`.
-        server_tools_beside_chat: More of them, at its Messages and Responses API.
+        server_tools: Kinds of vendor-run tools that its Messages, Responses or Gemini API has, such as
+            `web_search`.
+        server_tools_beside_functions: Takes vendor-run tools and functions in one request.
+        search_options: Settings of a web search that its Responses API takes, as `ServerOptions` names them.
+        search_domains: How many domains a web search may be limited to; with more, it is not limited.
+        chat_search: How its Chat API is asked for a web search; empty: it has none.
         vendor_tools: Has every tool of its dialect's vendor.
         vendor_models: A model of its dialect's vendor brings the vendor's tools along.
         betas: Takes the `anthropic-beta` header of a Messages client.
@@ -145,10 +178,12 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_strict: bool = False
     supports_custom_tools: bool = False
     schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
-    server_tools: tuple[str, ...] = ()  # kinds of vendor-run tools it has, such as `web_search`
-    server_tools_beside_chat: tuple[
-        str, ...
-    ] = ()  # more of them, at its Messages and Responses API
+    server_tools: tuple[str, ...] = ()  # of its Messages, Responses or Gemini API
+    server_tools_beside_functions: bool = True  # takes both in one request
+    # Settings of a web search that its Responses API takes, as `ServerOptions` names them.
+    search_options: tuple[str, ...] = ("allowed", "place", "context", "max_uses")
+    search_domains: int = 20  # that a web search may be limited to; with more, it is not limited
+    chat_search: ChatSearch = ""  # how its Chat API is asked for a web search
     vendor_tools: bool = False  # has every tool of its dialect's vendor
     vendor_models: bool = False  # a model of its dialect's vendor brings the vendor's tools along
     betas: bool = True  # takes the `anthropic-beta` header of a Messages client
@@ -194,9 +229,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     def runs(self, kind: str, dialect: str) -> bool:
         """Return whether it runs tools of this kind itself, in its API of this dialect."""
-        if kind in self.server_tools:
-            return True
-        return dialect != "chat" and kind in self.server_tools_beside_chat
+        if dialect == "chat":
+            return kind in _CHAT_KINDS[self.chat_search]
+        return kind in self.server_tools
 
     @property
     def origin(self) -> str:

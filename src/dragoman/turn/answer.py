@@ -31,6 +31,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.server_tools import ServerCall, ServerResult
 from dragoman.turn.state import Legality
 from dragoman.wire.json_values import decode_any
 
@@ -54,6 +55,7 @@ class Block(Struct, frozen=True):
         complete: False for a call whose arguments were truncated or are invalid; it must not be run.
         vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
         raw: Server and opaque blocks: the whole block as JSON.
+        server: Server blocks: what the tool was asked, or what it found.
     """
 
     kind: BlockKind
@@ -69,6 +71,7 @@ class Block(Struct, frozen=True):
     complete: bool = True
     vendor: str = ""
     raw: Raw = Raw(b"null")
+    server: ServerCall | ServerResult | None = None
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -258,6 +261,7 @@ class _OpenBlock:
             complete=end.complete,
             vendor=start.vendor,
             raw=start.raw,
+            server=start.server,
         )
 
 
@@ -360,6 +364,7 @@ def unfold(answer: Answer) -> list[Event]:
                 block.flavor,
                 block.vendor,
                 block.raw,
+                block.server,
             )
         )
         is_call = block.kind in CALL_KINDS

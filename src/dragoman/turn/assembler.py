@@ -9,7 +9,7 @@ says so, when its arguments are whole and something else begins, or at the end o
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Raw, structs
@@ -46,6 +46,14 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import (
+    MAX_SOURCES,
+    UNAVAILABLE,
+    ServerCall,
+    ServerKind,
+    ServerResult,
+    SourceRef,
+)
 from dragoman.turn.stages import check_call_count
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
@@ -54,6 +62,11 @@ _REASONING: Final = BlockKind.REASONING
 _TOOL_CALL: Final = BlockKind.TOOL_CALL
 _CUSTOM_CALL: Final = BlockKind.CUSTOM_CALL
 _CUSTOM: Final = Flavor.CUSTOM
+_NULL: Final = Raw(b"null")
+# Endings, a missing one included, of an answer that is whole.
+_WHOLE: Final = frozenset(
+    {None, FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
+)
 # Characters of one text delta: a longer text becomes several, so that no step over one takes long.
 _LONG_CHARS: Final = 512 * 1024
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
@@ -219,6 +232,13 @@ class Assembler(BlockBuilder):
         self._made_calls = 0  # calls whose block has ended
         self._usage: Usage | None = None
         self._chars = 0  # of output, for an estimate
+        # Vendor-run tools: calls by id, the addresses that were cited, and what ran.  Dictionaries once needed.
+        self._server: dict[str, tuple[ServerCall, bool] | None] | None = (
+            None  # None: has its result
+        )
+        self._cited: dict[str, SourceRef] | None = None
+        self._sourced = False  # a search gave sources
+        self._ran: list[ServerKind] | tuple[()] = ()  # tools that did not fail
 
     # --- what readers say ---------------------------------------------------------------------
 
@@ -290,6 +310,8 @@ class Assembler(BlockBuilder):
             _TEXT, lambda to: to.citation(citation), len(citation.raw)
         ):
             return
+        if citation.url:
+            self._note_source(citation)
         self.out.append(structs.replace(citation, index=self.index))
 
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
@@ -316,6 +338,84 @@ class Assembler(BlockBuilder):
         self.end_block()
         self.begin_block(BlockStart(self.index + 1, kind, vendor=vendor, raw=raw))
         self.end_block()
+
+    def server_call(
+        self,
+        call: ServerCall,
+        *,
+        call_id: str = "",
+        vendor: str = "",
+        raw: Raw = _NULL,
+        ran: bool = False,
+    ) -> str:
+        """Put in the call of a vendor-run tool, and return its id: one is made if the peer gave none.
+
+        The result may follow at any time.  A call that has none at the end of a normal answer gets one then: what the
+        answer cites, if `ran` says that a search has run, else a failure.
+        """
+        if self._server is None:
+            self._server = {}
+        if not call_id or call_id in self._server:
+            call_id = derived_id("srv_", self._seed, f"{call_id} server {len(self._server)}")
+        check_call_count(len(self._server) + 1, self._limits)
+        self._server[call_id] = (call, ran)
+        self._server_block(
+            BlockStart(0, BlockKind.SERVER_CALL, call_id, vendor=vendor, raw=raw, server=call)
+        )
+        return call_id
+
+    def server_result(
+        self, result: ServerResult, *, call_id: str = "", vendor: str = "", raw: Raw = _NULL
+    ) -> None:
+        """Put in the result of a vendor-run tool, with a call before it if the peer sent none."""
+        calls = self._server or {}
+        if call_id in calls and calls[call_id] is None:
+            self.loss("late_delta_dropped", f"call {call_id}", "a second result")
+            return
+        if call_id not in calls:
+            call_id = self.server_call(ServerCall(result.does), call_id=call_id)
+        assert self._server is not None  # noqa: S101 -- the call is there
+        self._server[call_id] = None
+        self._sourced = self._sourced or bool(result.sources)
+        if not result.error:
+            self._ran = [*self._ran, result.does]
+        self._server_block(
+            BlockStart(0, BlockKind.SERVER_RESULT, call_id, vendor=vendor, raw=raw, server=result)
+        )
+
+    def _server_block(self, start: BlockStart) -> None:
+        if self._blocked():
+            self._wait(lambda to: to._server_block(start), len(start.raw))  # noqa: SLF001 -- itself
+            return
+        self.end_block()
+        self.begin_block(start)
+        self.end_block()
+
+    def _note_source(self, citation: Citation) -> None:
+        if self._cited is None:
+            self._cited = {}
+        if len(self._cited) < MAX_SOURCES:
+            source = SourceRef(citation.url, citation.title, citation.cited_text)
+            self._cited.setdefault(citation.url, source)
+
+    def _end_server_tools(self) -> None:
+        """Give each call of a vendor-run tool its result, at the end of an answer that is whole.
+
+        Vendors that cite sources without showing a search, or count one, have searched: there is a call then,
+        without a query.  What was cited are the sources of the last search, if no search gave any.
+        """
+        counted = 0 if self._usage is None else self._usage.searches
+        if self._server is None and (self._cited or counted):
+            self.server_call(ServerCall(ServerKind.WEB_SEARCH), ran=True)
+        waiting = [
+            (call_id, one) for call_id, one in (self._server or {}).items() if one is not None
+        ]
+        cited = tuple((self._cited or {}).values())
+        for call_id, (call, ran) in reversed(waiting):
+            searched = ran and call.does is ServerKind.WEB_SEARCH
+            sources = cited if searched and not self._sourced else ()
+            error = "" if searched else UNAVAILABLE
+            self.server_result(ServerResult(call.does, sources, error=error), call_id=call_id)
 
     def open_call(  # noqa: PLR0913 -- what may be known of a call at its start
         self,
@@ -412,6 +512,8 @@ class Assembler(BlockBuilder):
         while self._call is not None:
             self._close_call(cut=cut)
             self._drain()
+        if reason in _WHOLE and (self._server or self._cited or self._usage):
+            self._end_server_tools()
         self.end_block()
         if self.half_input and not cut:
             self.fault(half_input(self.half_input))
@@ -564,7 +666,19 @@ class Assembler(BlockBuilder):
         if usage is None:
             self.loss("usage_missing")
             usage = Usage(self._input_estimate, output_tokens(self._chars), estimated=True)
+        if self._ran:
+            usage = _with_runs(usage, self._ran)
         self.out.append(structs.replace(usage, final=True))
+
+
+def _with_runs(usage: Usage, ran: Sequence[ServerKind]) -> Usage:
+    """Return the counts with the runs of tools that the vendor did not count itself."""
+    return structs.replace(
+        usage,
+        searches=usage.searches or ran.count(ServerKind.WEB_SEARCH),
+        fetches=usage.fetches or ran.count(ServerKind.WEB_FETCH),
+        code_runs=usage.code_runs or ran.count(ServerKind.CODE),
+    )
 
 
 def half_input(name: str) -> Fault:

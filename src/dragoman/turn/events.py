@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerCall, ServerResult
 
 
 class BlockKind(StrEnum):
@@ -25,8 +26,8 @@ class BlockKind(StrEnum):
         TOOL_CALL: A call whose arguments are a JSON object, as `ArgsDelta`.
         CUSTOM_CALL: A call whose input is free text, as `InputDelta`.
         REFUSAL: The model declines, in its own words.
-        SERVER_CALL: A call of a tool that the vendor ran; whole in `raw`.
-        SERVER_RESULT: The result of such a call; whole in `raw`.
+        SERVER_CALL: A call of a tool that the vendor ran; whole in `server` and `raw`.
+        SERVER_RESULT: The result of such a call; whole in `server` and `raw`.
         OPAQUE: A vendor's own block, such as a compaction; whole in `raw`.
     """
 
@@ -91,6 +92,7 @@ class OpaqueKind(StrEnum):
         DETAILS: A vendor's list of reasoning details, as JSON text.
         TOOL_SIGNATURE: Signs a tool call.
         PLAIN: Unsigned reasoning that its upstream expects back.
+        SERVER: A vendor-run tool's call and result, as its vendor wrote them.
     """
 
     SIGNATURE = "signature"
@@ -99,6 +101,7 @@ class OpaqueKind(StrEnum):
     DETAILS = "details"
     TOOL_SIGNATURE = "tool_sig"
     PLAIN = "plain"
+    SERVER = "server"
 
 
 class FinishReason(StrEnum):
@@ -204,12 +207,13 @@ class BlockStart(Struct, frozen=True, gc=False, tag="block_start", tag_field="ev
     Attributes:
         index: Position among the blocks of this answer, from 0.
         kind: What the block holds, and so which deltas may follow.
-        call_id: Calls: the upstream's id, verbatim.
+        call_id: Calls: the upstream's id, verbatim.  A vendor-run tool's result has the id of its call.
         name: Calls: the tool's name as the client declared it.
         namespace: Calls: the tool's namespace, if it was declared in one.
         flavor: Calls: which kind of tool is called.
         vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
         raw: Server and opaque blocks: the whole block as JSON.
+        server: Server blocks: what the tool was asked, or what it found; None if only its vendor can read it.
     """
 
     index: int
@@ -220,6 +224,7 @@ class BlockStart(Struct, frozen=True, gc=False, tag="block_start", tag_field="ev
     flavor: Flavor = Flavor.FUNCTION
     vendor: str = ""
     raw: Raw = Raw(b"null")
+    server: ServerCall | ServerResult | None = None
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
@@ -382,6 +387,9 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
         estimated: The upstream did not report all counts: some are estimated.
         final: These are the last counts of the answer.
         cost: What the answer cost in US dollars, if the upstream reports it.
+        searches: Web searches that the vendor ran for the answer.
+        fetches: Pages that the vendor read.
+        code_runs: Runs of code in the vendor's container.
     """
 
     input_tokens: int = 0
@@ -393,6 +401,9 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
     estimated: bool = False
     final: bool = False
     cost: float | None = None
+    searches: int = 0
+    fetches: int = 0
+    code_runs: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerKind, ServerOptions
 
 # A name in the registry of `dragoman.dialects`: "chat", "anthropic", "responses", "gemini", or one that was registered.
 DialectName: TypeAlias = str
@@ -172,11 +173,17 @@ class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
 
 
 class ServerToolPart(Struct, frozen=True, gc=False, tag="server_tool"):
-    """A vendor-run tool's call or result in the history."""
+    """A vendor-run tool's call or result in the history.
+
+    `raw` is JSON of `vendor`; only `origin`, or `vendor` if that is empty, takes it back.  An empty `vendor` means
+    that no vendor does: the part was written by a translator whose envelope is lost.
+    """
 
     vendor: str
-    summary: str  # what it was, in one readable line
+    summary: str  # what it was, in readable lines
     raw: Raw
+    origin: str = ""  # the upstream that sent it, if it came in an envelope
+    reasoned: bool = False  # its vendor refuses it without the reasoning before it
 
 
 class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
@@ -242,6 +249,8 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
         kind: Server and built-in tools: the vendor's type, such as `web_search`.
         vendor: Server and built-in tools: whose it is.
         raw: Server and built-in tools: the whole definition.
+        does: Server tools: what the tool does, for any vendor.
+        server_options: Server tools: how it is set up, in words of no vendor.
         examples: Examples of arguments.
         options: Names of options that no other dialect has.
         cache: A cache mark on the definition.
@@ -259,6 +268,8 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
     kind: str = ""  # server and built-in tools: the vendor's type, such as `web_search`
     vendor: str = ""  # server and built-in tools: whose it is
     raw: Raw | None = None  # server and built-in tools: the whole definition
+    does: ServerKind | None = None
+    server_options: ServerOptions | None = None
     examples: tuple[Raw, ...] = ()
     options: tuple[str, ...] = ()  # names of options that no other dialect has
     cache: CacheHint | None = None
@@ -413,6 +424,38 @@ class Request(Struct, frozen=True, kw_only=True):
                         if type(inner) is ImagePart:
                             return True
         return False
+
+    @property
+    def needed_tools(self) -> tuple[Tool, ...]:
+        """The vendor-run tools without which the request makes no sense; empty if it can do without them.
+
+        A request needs a vendor-run tool if its choice forces the tool, if it declares no other tools, or if
+        a setting runs the tool whatever the model decides.  A model without the tool would answer from memory,
+        and Claude Code shows that as search results.
+        """
+        choice, tools = self.tool_choice, self.tools
+        if not tools or (choice is not None and choice.mode == "none"):
+            return ()
+        if choice is not None and choice.mode == "tool":
+            tools = tuple(tool for tool in tools if tool.name == choice.name)
+        elif choice is not None and choice.allowed:
+            tools = tuple(tool for tool in tools if tool.name in choice.allowed)
+        if all(tool.server for tool in tools):
+            return tools
+        return tuple(
+            tool for tool in tools if tool.server_options is not None and tool.server_options.always
+        )
+
+    @property
+    def needed(self) -> frozenset[ServerKind]:
+        """What the vendor-run tools do without which the request makes no sense."""
+        return frozenset(tool.does or ServerKind.OTHER for tool in self.needed_tools)
+
+    @property
+    def offered(self) -> frozenset[ServerKind]:
+        """What the other vendor-run tools do that the request declares."""
+        declared = frozenset(tool.does or ServerKind.OTHER for tool in self.tools if tool.server)
+        return declared - self.needed
 
     def outline(self) -> "Request":
         """Return the request without its conversation, for the time of the answer.

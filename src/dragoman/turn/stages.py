@@ -3,13 +3,16 @@
     StopSequences   matches stop sequences that the upstream cannot match
     WholeCalls      holds each tool call until it is complete
     CallLimits      counts calls and their arguments, wherever they were found
+    ServerTools     drops vendor-run tools that the upstream returns as calls for the client
 
 A stage takes events and returns events.  An event that a stage does not change leaves as the same object,
 so that a same-dialect relay can forward the upstream's bytes.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
+
+from msgspec import structs
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
@@ -22,10 +25,13 @@ from dragoman.turn.events import (
     BlockStart,
     Event,
     Fault,
+    FaultKind,
     Finish,
     FinishReason,
     InputDelta,
     Opaque,
+    Ping,
+    Start,
     TextDelta,
     TextRun,
     Usage,
@@ -223,3 +229,71 @@ class CallLimits:
         self._turn_size += size
         if self._turn_size > limits.max_turn_args_bytes:
             raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)
+
+
+class ServerTools:
+    """Drop calls of vendor-run tools that an upstream returns for the client to run, and notice tools that did not run.
+
+    A server that does not know the tool treats it as a function and calls it; the client never declared such a
+    function, and Claude Code shows the call as an empty success.
+
+    Args:
+        names: Names of the vendor-run tools.
+        needed: The request makes no sense without one of them.
+    """
+
+    pending = False
+
+    def __init__(self, names: frozenset[str], *, needed: bool) -> None:
+        self._names = names
+        self._unused = needed  # no tool has run
+        self._dropping = False  # the open block is such a call
+        self._dropped = 0
+        self._blocks = 0  # that are left
+        self._calls = 0  # for the client that are left
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the events without such calls."""
+        out: list[Event] = []
+        for event in events:
+            match event:
+                case BlockStart(kind=kind):
+                    self._dropping = kind in CALL_KINDS and event.name in self._names
+                    if self._dropping:
+                        self._dropped += 1
+                        out.append(Loss("server_tool_unrun", f"block {event.index}", event.name))
+                        continue
+                    self._blocks += 1
+                    self._calls += kind in CALL_KINDS
+                    self._unused = self._unused and kind is not BlockKind.SERVER_CALL
+                case Finish():
+                    out += self._end(event)
+                    continue
+                case Start() | Usage() | Fault() | Ping() | Loss():
+                    out.append(event)
+                    continue
+                case _ if self._dropping:
+                    self._dropping = type(event) is not BlockEnd
+                    continue
+                case _:
+                    pass
+            shifted = event.index - self._dropped
+            out.append(structs.replace(event, index=shifted) if self._dropped else event)
+        return out
+
+    def _end(self, finish: Finish) -> list[Event]:
+        if self._dropped and not self._blocks:
+            reason = (
+                "the upstream did not run the tool that it was asked to run, and sent nothing else"
+            )
+            return [Fault(FaultKind.UPSTREAM_BAD, reason, code="server_tool_unrun")]
+        losses: list[Event] = []
+        if self._unused and finish.reason in _ANSWERED:
+            losses.append(Loss("server_tool_unused", detail=", ".join(sorted(self._names))))
+        if self._dropped and not self._calls and finish.reason is FinishReason.TOOL_CALLS:
+            return [*losses, structs.replace(finish, reason=FinishReason.STOP)]
+        return [*losses, finish]
+
+
+# Endings of an answer that is whole and does not wait for anything.
+_ANSWERED: Final = frozenset({FinishReason.STOP, FinishReason.STOP_SEQUENCE})

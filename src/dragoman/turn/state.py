@@ -24,7 +24,7 @@ the end: an upstream can fail before its first byte, between blocks, or in the m
 The second machine follows the open block.  Blocks never overlap: Messages and Responses number their blocks and
 write them one after another, and a Chat upstream that interleaves calls by index is put in order by
 `turn/assembler.py`.  `DELTAS` lists the deltas that fit each kind of block.  A `TextRun` fits where a `TextDelta`
-fits, as it is a number of them.  Server and opaque blocks take no delta: they are whole in `BlockStart.raw`.
+fits, as it is a number of them.  Server and opaque blocks take no delta: they are whole in `BlockStart`.
 
 Rules that a table of types cannot express are methods of `Legality`:
 
@@ -33,6 +33,9 @@ Rules that a table of types cannot express are methods of `Legality`:
   the client must not run it.  Text that was truncated is still text.
 * The end.  `Finish` needs every block to have ended.  `Fault` may leave a block open; how a dialect closes it is
   the writer's business, and a truncated call is never closed as if it were whole.
+* Vendor-run tools.  A result follows the call whose id it has, and each call has one result.  An answer that
+  ends with `stop` has all results; a truncated, paused or interrupted one may lack some.  Blocks that only their vendor can read have no `server`,
+  and none of this applies to them.
 * Usage.  Counts are cumulative, so that there may be many `Usage` events, but only one of them is final.
 * Finish reasons.  `tool_calls` needs a call, and `stop` or `stop_sequence` must not hide one: agents decide by
   this field whether to run tools (corpus case `chat/b9_stop_although_calls_were_made`).  Reasons that say the
@@ -73,6 +76,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerCall, ServerResult
 
 
 class TurnState(StrEnum):
@@ -146,6 +150,9 @@ class Legality:
         self.kind: BlockKind | None = None  # of the block that is open
         self.calls: int = 0  # calls so far, incomplete ones too
         self.allowed: frozenset[type] = frozenset()  # deltas that fit the open block
+        self._unanswered: frozenset[str] = (
+            frozenset()
+        )  # calls of vendor-run tools that have no result yet
         self._final_usage = False
         self._broken = False
 
@@ -179,9 +186,23 @@ class Legality:
     def _open(self, event: BlockStart) -> None:
         if event.index != self.index + 1:
             self._refuse("BlockStart", f"index {event.index} where {self.index + 1} is next")
+        if event.server is not None:
+            self._server(event)
         self.index = event.index
         self.kind = event.kind
         self.allowed = DELTAS[event.kind]
+
+    def _server(self, event: BlockStart) -> None:
+        known = event.call_id in self._unanswered
+        match event.kind, event.server:
+            case BlockKind.SERVER_CALL, ServerCall() if not known:
+                self._unanswered |= {event.call_id}
+            case BlockKind.SERVER_RESULT, ServerResult() if known:
+                self._unanswered -= {event.call_id}
+            case BlockKind.SERVER_RESULT, ServerResult():
+                self._refuse("BlockStart", f"no call `{event.call_id}` waits for this result")
+            case _:
+                self._refuse("BlockStart", f"the content does not fit a {event.kind} block")
 
     def _end(self, event: BlockEnd) -> None:
         if event.index != self.index:
@@ -198,6 +219,8 @@ class Legality:
             self._refuse("Finish", "reason tool_calls without a call")
         if event.reason in _PLAIN_STOPS and self.calls:
             self._refuse("Finish", f"reason {event.reason} although calls were made")
+        if self._unanswered and event.reason in _PLAIN_STOPS:
+            self._refuse("Finish", "a vendor-run tool has no result")
 
     def _refuse_delta(self, event: Event) -> None:
         index = event.index  # type: ignore[union-attr]

@@ -64,7 +64,7 @@ def losses(one: Answer) -> list[str]:
 
 
 def calls(one: Answer) -> list[tuple[str, str, bool]]:
-    return [(block.call_id, block.text, block.complete) for block in one.blocks if block.call_id]
+    return [(block.call_id, block.text, block.complete) for block in one.call_blocks]
 
 
 # --- blocks -----------------------------------------------------------------------------------------
@@ -301,6 +301,8 @@ def test_a6_content_of_every_kind_waits_for_an_unfinished_call_in_order() -> Non
         (BlockKind.REFUSAL, "d"),
         (BlockKind.OPAQUE, False),
         (BlockKind.TEXT, False),
+        (BlockKind.SERVER_CALL, False),  # an address proves a search
+        (BlockKind.SERVER_RESULT, False),
     ]
 
 

@@ -226,6 +226,7 @@ def _usage(wire: schema.WireUsage) -> Usage:
     long = min(long, written) if written else long
     short = written - long if written else _short(wire)
     details = wire.output_tokens_details
+    ran = wire.server_tool_use or schema.ServerToolUse()
     return Usage(
         wire.input_tokens or 0,
         wire.output_tokens or 0,
@@ -234,6 +235,8 @@ def _usage(wire: schema.WireUsage) -> Usage:
         long,
         (details.thinking_tokens or 0) if details is not None else 0,
         cost=read_cost(wire.cost, wire.cost_in_usd_ticks),
+        searches=ran.web_search_requests or 0,
+        fetches=ran.web_fetch_requests or 0,
     )
 
 

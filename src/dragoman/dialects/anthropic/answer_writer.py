@@ -13,6 +13,7 @@ from dragoman.dialects.anthropic.errors import error_event
 from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.sealing import seal
+from dragoman.dialects.server_tools import NULL, minted_id, seal_server
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -39,6 +40,14 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.server_tools import (
+    ServerCall,
+    ServerKind,
+    ServerResult,
+    SourceRef,
+    host_of,
+    summary_of,
+)
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name
 
@@ -88,12 +97,16 @@ def usage_of(usage: Usage | None, exchange: Exchange) -> schema.WireUsage:
     """Return the counts.  Readers crash without the first and the last of them."""
     counts = usage or Usage(exchange.input_estimate)
     thinking = schema.OutputDetails(counts.reasoning_tokens) if counts.reasoning_tokens else None
+    ran = None
+    if counts.searches or counts.fetches:
+        ran = schema.ServerToolUse(counts.searches, counts.fetches)
     return schema.WireUsage(
         input_tokens=counts.input_tokens,
         cache_read_input_tokens=counts.cache_read_tokens,
         cache_creation_input_tokens=counts.cache_write_5m_tokens + counts.cache_write_1h_tokens,
         output_tokens=counts.output_tokens,
         output_tokens_details=thinking,
+        server_tool_use=ran,
     )
 
 
@@ -172,6 +185,139 @@ def half_call(block: Block) -> str:
 def join_segments(segments: Sequence[ReasoningSegment]) -> str:
     """Return all reasoning as one text."""
     return PART_BREAK.join(segment.text for segment in segments)
+
+
+# --- vendor-run tools of other vendors --------------------------------------------------------------
+# The vendor's strictest readers (AI SDK, zod) demand each of these fields, and strings where strings are.
+
+_SERVER_ID: Final = "srvtoolu_"
+# How the vendor calls the tools and their results.
+_NAMES: Final = {
+    ServerKind.WEB_SEARCH: "web_search",
+    ServerKind.WEB_FETCH: "web_fetch",
+    ServerKind.CODE: "code_execution",
+}
+
+
+class ServerBlocks:
+    """The calls and results of another vendor's tools, as blocks of this dialect."""
+
+    def __init__(self, exchange: Exchange, losses: list[Loss]) -> None:
+        self._exchange = exchange
+        self._losses = losses
+        self._calls: dict[
+            str, tuple[BlockStart | Block, bool]
+        ] = {}  # and whether reasoning came before
+
+    def call(
+        self, block: BlockStart | Block, index: int, *, reasoned: bool
+    ) -> dict[str, object] | None:
+        """Return the block of a call; None, and a loss, if the dialect has none for it."""
+        call = block.server
+        if not isinstance(call, ServerCall) or call.does not in _NAMES:
+            self._losses.append(Loss("server_block_dropped", f"block {index}", block.vendor))
+            return None
+        self._calls[block.call_id] = (block, reasoned)
+        name = _NAMES[call.does]
+        return {
+            "type": "server_tool_use",
+            "id": self._id(block.call_id),
+            "name": name,
+            "input": _input_of(call),
+        }
+
+    def result(self, block: BlockStart | Block, index: int) -> dict[str, object] | None:
+        """Return the block of a result; None, and a loss, if the dialect has none for it."""
+        result = block.server
+        known = isinstance(result, ServerResult) and block.call_id in self._calls
+        if not known or not isinstance(result, ServerResult):
+            self._losses.append(Loss("server_block_dropped", f"block {index}", block.vendor))
+            return None
+        name = _NAMES[result.does]
+        return {
+            "type": f"{name}_tool_result",
+            "tool_use_id": self._id(block.call_id),
+            "content": self._content(block, result, name),
+        }
+
+    def _id(self, call_id: str) -> str:
+        return minted_id(_SERVER_ID, self._exchange.seed, call_id)
+
+    def _content(self, block: BlockStart | Block, result: ServerResult, name: str) -> object:
+        if result.error:
+            return {"type": f"{name}_tool_result_error", "error_code": result.error}
+        if result.does is ServerKind.CODE:
+            return {
+                "type": "code_execution_result",
+                "stdout": result.output,
+                "stderr": "",
+                "return_code": result.return_code or 0,
+                "content": [],
+            }
+        if result.does is ServerKind.WEB_FETCH:
+            return _fetched(result)
+        sealed = self._sealed(block) if result.sources else ""
+        return [
+            {
+                "type": "web_search_result",
+                "url": source.url,
+                "title": source.shown_title,
+                "encrypted_content": "" if at else sealed,
+                "page_age": source.age or None,
+            }
+            for at, source in enumerate(result.sources)
+        ]
+
+    def _sealed(self, result: BlockStart | Block) -> str:
+        """Return the envelope of a call and its result, which the first source carries."""
+        call, reasoned = self._calls[result.call_id]
+        blocks = [
+            (one.vendor, summary_of(one.server), one.raw)
+            for one in (call, result)
+            if one.server is not None
+        ]
+        call_id = self._id(result.call_id)
+        return seal_server(self._exchange, blocks, self._losses, call_id=call_id, reasoned=reasoned)
+
+
+def _input_of(call: ServerCall) -> object:
+    if call.does is ServerKind.CODE:
+        return call.arguments if call.arguments != NULL else {}
+    field = "url" if call.does is ServerKind.WEB_FETCH else "query"
+    return {field: " | ".join(call.queries)} if call.queries else {}
+
+
+def _fetched(result: ServerResult) -> dict[str, object]:
+    source = result.sources[0] if result.sources else SourceRef("")
+    return {
+        "type": "web_fetch_result",
+        "url": source.url,
+        "content": {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": result.output},
+            "title": source.title or None,
+        },
+        "retrieved_at": source.age or None,
+    }
+
+
+def citation_of(citation: Citation) -> Raw | None:
+    """Return a citation in this dialect; None if it has no address and is of another vendor."""
+    if citation.vendor == schema.VENDOR:
+        return citation.raw
+    if not citation.url:
+        return None
+    return Raw(
+        encode(
+            {
+                "type": "web_search_result_location",
+                "url": citation.url,
+                "title": citation.title or host_of(citation.url),
+                "cited_text": citation.cited_text,
+                "encrypted_index": "",
+            }
+        )
+    )
 
 
 # --- the writer -----------------------------------------------------------------------------------
@@ -253,6 +399,8 @@ class MessagesWriter:
         self._signed_calls = exchange.expects_call_signatures
         self._refused = False
         self._usage: Usage | None = None
+        self._server = ServerBlocks(exchange, self.losses)
+        self._reasoned = False  # the last block was reasoning
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Count the blocks as the upstream does, in case its bytes `raw` are not forwarded."""
@@ -345,6 +493,7 @@ class MessagesWriter:
     def _start_block(self, event: BlockStart) -> bytes:
         self._opaque.clear()
         self._thoughts.clear()
+        reasoned, self._reasoned = self._reasoned, event.kind is BlockKind.REASONING
         match event.kind:
             case BlockKind.TEXT:
                 return self._open(_EMPTY_TEXT, b"text_delta", b"text")
@@ -358,7 +507,7 @@ class MessagesWriter:
                 waits = event.kind is BlockKind.REASONING or self._signed_calls
                 return b"" if waits else self._open_call()
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                return self._vendor_block(event)
+                return self._vendor_block(event, reasoned=reasoned)
             case _:
                 assert_never(event.kind)
 
@@ -376,17 +525,29 @@ class MessagesWriter:
         index, self._index = self._index, None
         return _BLOCK_STOP % index if index is not None else b""
 
-    def _vendor_block(self, event: BlockStart) -> bytes:
-        """Write a block that only its vendor understands; it has no deltas and ends at once."""
+    def _vendor_block(self, event: BlockStart, *, reasoned: bool) -> bytes:
+        """Write the block of a vendor-run tool, or one that only its vendor understands; it has no deltas."""
+        raw = event.raw
         if event.vendor != schema.VENDOR:
-            code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
-            self.losses.append(Loss(code, f"block {event.index}", event.vendor))
-            return b""
+            own = self._foreign_block(event, reasoned=reasoned)
+            if own is None:
+                return b""
+            raw = Raw(encode(own))
         if event.kind is not BlockKind.SERVER_CALL:
-            return self._open(compact(event.raw))
-        block, given = split_input(event.raw)
+            return self._open(compact(raw))
+        block, given = split_input(raw)
         start = self._open(block, b"input_json_delta", b"partial_json")
         return start + self._delta % encode(given.decode()) if given else start
+
+    def _foreign_block(self, event: BlockStart, *, reasoned: bool) -> dict[str, object] | None:
+        match event.kind:
+            case BlockKind.SERVER_CALL:
+                return self._server.call(event, event.index, reasoned=reasoned)
+            case BlockKind.SERVER_RESULT:
+                return self._server.result(event, event.index)
+            case _:
+                self.losses.append(Loss("content_dropped", f"block {event.index}", event.vendor))
+                return None
 
     def _end_block(self, event: BlockEnd) -> bytes:
         opening = self._opening
@@ -457,11 +618,12 @@ class MessagesWriter:
     # --- the rest -------------------------------------------------------------------------------------
 
     def _cite(self, event: Citation) -> bytes:
-        if event.vendor != schema.VENDOR:
-            self.losses.append(Loss("citations_dropped", f"block {event.index}", excerpt=event.url))
+        citation = citation_of(event)
+        if citation is None:
+            self.losses.append(Loss("citations_dropped", f"block {event.index}"))
             return b""
         delta = _DELTA % (self._index, b"citations_delta", b"citation")
-        return delta % compact(event.raw)
+        return delta % compact(citation)
 
     def _finish(self, event: Finish) -> bytes:
         ending = ending_of(event, refused=self._refused)

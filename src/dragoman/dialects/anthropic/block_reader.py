@@ -19,6 +19,13 @@ from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import BlockKind, Channel, Citation, OpaqueKind
+from dragoman.turn.server_tools import (
+    UNAVAILABLE,
+    ServerCall,
+    ServerKind,
+    ServerResult,
+    SourceRef,
+)
 
 T = TypeVar("T")
 
@@ -29,6 +36,16 @@ _BLOCK: Final = msgspec.json.Decoder(schema.WireBlock)
 _CITATION: Final = msgspec.json.Decoder(schema.WireCitation)
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_SERVER: Final = msgspec.json.Decoder(schema.ServerBlock)
+_INPUT: Final = msgspec.json.Decoder(schema.ServerInput)
+_HITS: Final[msgspec.json.Decoder[list[schema.SearchHit]]] = msgspec.json.Decoder(
+    list[schema.SearchHit]
+)
+_FOUND: Final = msgspec.json.Decoder(schema.ServerFound)
+_PAGE: Final = msgspec.json.Decoder(schema.FetchedPage)
+_TEXTS: Final[msgspec.json.Decoder[list[schema.ServerText]]] = msgspec.json.Decoder(
+    list[schema.ServerText]
+)
 
 # Whole blocks that have no meaning but for their vendor.
 _OPAQUE_TYPES: Final = frozenset({"compaction", "container_upload", "fallback"})
@@ -225,7 +242,7 @@ class Blocks:
                 self._assembler.opaque(OpaqueKind.SIGNATURE, block.signature)
                 block.emitted = True
             case "held" if not block.emitted:
-                self._assembler.whole_block(block.kind, schema.VENDOR, self._put_together(block))
+                self._emit_whole(block.kind, self._put_together(block))
                 block.emitted = True
             case _:
                 pass
@@ -234,6 +251,16 @@ class Blocks:
         else:
             # Case: anthropic/empty_text_block.
             self._assembler.loss("block_empty", f"block {block.number}")
+
+    def _emit_whole(self, kind: BlockKind, raw: Raw) -> None:
+        if kind is BlockKind.SERVER_CALL and (call := read_server_call(raw)) is not None:
+            self._assembler.server_call(call[1], call_id=call[0], vendor=schema.VENDOR, raw=raw)
+        elif kind is BlockKind.SERVER_RESULT and (result := read_server_result(raw)) is not None:
+            self._assembler.server_result(
+                result[1], call_id=result[0], vendor=schema.VENDOR, raw=raw
+            )
+        else:
+            self._assembler.whole_block(kind, schema.VENDOR, raw)
 
     def _put_together(self, block: _Block) -> Raw:
         """Return a held block with what came as deltas in its place."""
@@ -378,3 +405,82 @@ def _sort(wire_type: str) -> Sort:
             return "call"
         case _:
             return "held"
+
+
+# --- vendor-run tools ---------------------------------------------------------------------------------
+
+# What a tool does, by the name in its call or by the beginning of its result's type.
+_DOES: Final[dict[str, ServerKind]] = {
+    "web_search": ServerKind.WEB_SEARCH,
+    "web_fetch": ServerKind.WEB_FETCH,
+    "code_execution": ServerKind.CODE,
+    "bash_code_execution": ServerKind.CODE,
+    "text_editor_code_execution": ServerKind.CODE,
+    "tool_search_tool_regex": ServerKind.TOOL_SEARCH,
+    "tool_search_tool_bm25": ServerKind.TOOL_SEARCH,
+    "tool_search": ServerKind.TOOL_SEARCH,
+    "tool_search_tool": ServerKind.TOOL_SEARCH,
+    "mcp": ServerKind.MCP,
+}
+
+
+def read_server_call(raw: Raw) -> tuple[str, ServerCall] | None:
+    """Return id and content of a vendor-run tool's call; None if it is of no known shape."""
+    wire = _server(raw)
+    if wire is None or not wire.id:
+        return None
+    mcp = wire.type == "mcp_tool_use"
+    does = ServerKind.MCP if mcp else _DOES.get(wire.name or "", ServerKind.OTHER)
+    asked = _decoded(_INPUT, wire.input) or schema.ServerInput()
+    queries = tuple(one for one in (asked.query, asked.url) if one)
+    if does is ServerKind.CODE:
+        # Of a shell or an editor, the command is the code.
+        code = asked.command or "" if asked.code is None else asked.code
+        return wire.id, ServerCall(does, arguments=Raw(encode({"code": code})))
+    if queries:
+        return wire.id, ServerCall(does, queries)
+    return wire.id, ServerCall(does, (), wire.input or Raw(b"{}"), wire.name or "")
+
+
+def read_server_result(raw: Raw) -> tuple[str, ServerResult] | None:
+    """Return the id of the call and the content of a vendor-run tool's result; None: of no known shape."""
+    wire = _server(raw)
+    if wire is None or not wire.tool_use_id:
+        return None
+    does = _DOES.get(wire.type.removesuffix("_tool_result"), ServerKind.OTHER)
+    if does is ServerKind.MCP:
+        return wire.tool_use_id, _mcp_result(wire)
+    hits = _decoded(_HITS, wire.content)
+    if hits is not None:
+        sources = tuple(
+            SourceRef(one.url, one.title or "", age=one.page_age or "") for one in hits if one.url
+        )
+        return wire.tool_use_id, ServerResult(does, sources)
+    found = _decoded(_FOUND, wire.content) or schema.ServerFound()
+    if found.error_code is not None or found.type.endswith("_error"):
+        return wire.tool_use_id, ServerResult(does, error=found.error_code or UNAVAILABLE)
+    if does is ServerKind.WEB_FETCH and found.url:
+        page = _decoded(_PAGE, found.content) or schema.FetchedPage()
+        text = page.source.data if page.source is not None and page.source.type == "text" else ""
+        source = SourceRef(found.url, page.title or "", age=found.retrieved_at or "")
+        return wire.tool_use_id, ServerResult(does, (source,), text or "")
+    output = "".join(filter(None, (found.stdout, found.stderr)))
+    return wire.tool_use_id, ServerResult(does, output=output, return_code=found.return_code)
+
+
+def _mcp_result(wire: schema.ServerBlock) -> ServerResult:
+    texts = _decoded(_TEXTS, wire.content) or []
+    output = "\n".join(one.text for one in texts if one.text)
+    return ServerResult(ServerKind.MCP, output=output, error=UNAVAILABLE if wire.is_error else "")
+
+
+def _server(raw: Raw) -> schema.ServerBlock | None:
+    return _decoded(_SERVER, raw)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], raw: Raw) -> T | None:
+    """Return what a field holds; None if it is absent or has another shape."""
+    try:
+        return decoder.decode(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -8,6 +8,8 @@ from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.answer_writer import (
     Sealing,
+    ServerBlocks,
+    citation_of,
     ending_of,
     half_call,
     is_unshown,
@@ -62,11 +64,14 @@ class _Content:
         self.blocks: list[OutBlock] = []
         self._ids = exchange.call_ids
         self._sealing = Sealing(exchange, [])
+        self._server = ServerBlocks(exchange, [])
+        self._last: BlockKind | None = None
 
     def add(self, index: int, block: Block) -> None:
+        last, self._last = self._last, block.kind
         match block.kind:
             case BlockKind.TEXT:
-                cited = [one.raw for one in block.citations if one.vendor == schema.VENDOR]
+                cited = [raw for one in block.citations if (raw := citation_of(one)) is not None]
                 self.blocks.append(schema.TextBlock(block.text, cited or None))
             case BlockKind.REFUSAL:
                 self.blocks.append(schema.TextBlock(block.text))
@@ -75,8 +80,22 @@ class _Content:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 self._call(index, block)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                if block.vendor == schema.VENDOR:
-                    self.blocks.append(block.raw)
+                reasoned = last is BlockKind.REASONING
+                own = (
+                    block.raw
+                    if block.vendor == schema.VENDOR
+                    else self._foreign(index, block, reasoned=reasoned)
+                )
+                if own is not None:
+                    self.blocks.append(own)
+
+    def _foreign(self, index: int, block: Block, *, reasoned: bool) -> Raw | None:
+        own = None
+        if block.kind is BlockKind.SERVER_CALL:
+            own = self._server.call(block, index, reasoned=reasoned)
+        elif block.kind is BlockKind.SERVER_RESULT:
+            own = self._server.result(block, index)
+        return None if own is None else Raw(encode(own))
 
     def _reasoning(self, block: Block) -> None:
         text = join_segments(block.segments)

@@ -16,6 +16,7 @@ from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
+from dragoman.dialects.server_tools import is_minted, open_server
 from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, OpaqueKind
@@ -54,6 +55,11 @@ _USER_OPAQUE: Final = frozenset({"container_upload"})
 
 # Reasoning that its upstream showed in full; all other state goes with a summary.
 _FULL_KINDS: Final = frozenset({OpaqueKind.PLAIN, OpaqueKind.DETAILS})
+
+_CITATION: Final = msgspec.json.Decoder(schema.WireCitation)
+_HITS: Final[msgspec.json.Decoder[list[schema.SearchHit]]] = msgspec.json.Decoder(
+    list[schema.SearchHit]
+)
 
 _SUMMARY_CHARS: Final = 500  # of what a vendor-run tool did, for readers without its blocks
 
@@ -117,6 +123,9 @@ class _PartDecoder:
         self._path = ""  # of the block that is decoded
         # Signatures of calls, which travel in separate blocks, by the call's id.
         self._signatures: list[tuple[str, OpaqueState]] = []
+        # Calls and results of vendor-run tools that were made here: the parts that replace them, by identity.
+        self._calls: dict[str, ServerToolPart] = {}
+        self._restored: dict[int, list[ServerToolPart]] = {}
         self.references: list[str] = []  # tools that a search of the client's own has found
 
     def decode(self, blocks: Sequence[schema.Block | Raw], role: Role, path: str) -> list[Part]:
@@ -127,6 +136,8 @@ class _PartDecoder:
             part = self._raw(block, role) if isinstance(block, Raw) else self._block(block)
             if part is not None:
                 parts.append(part)
+        if self._restored:
+            parts = self._restore(parts)
         if self._signatures:
             self._sign(parts, path)
         return parts
@@ -164,11 +175,41 @@ class _PartDecoder:
             reason = f"content blocks of type `{head.type}` are not supported here"
             raise MalformedError(reason, path=path, code="unsupported_content_block")
         if head.type.endswith(("_tool_use", "_tool_result")):
-            return ServerToolPart(schema.VENDOR, _summary(head), raw)
+            return self._server_part(head, raw)
         if head.type == "compaction":
             text = _readable(head.content)
             return OpaquePart(schema.VENDOR, raw, text, "" if text else path)
         return OpaquePart(schema.VENDOR, raw)
+
+    def _server_part(self, head: schema.BlockHead, raw: Raw) -> ServerToolPart:
+        """Decode the call or the result of a vendor-run tool.
+
+        Those that were made here for another vendor's tool are replaced by that vendor's own, if the envelope
+        opens; otherwise no vendor takes them.
+        """
+        call_id = head.id or head.tool_use_id or ""
+        if not is_minted(call_id, "srvtoolu_"):
+            return ServerToolPart(schema.VENDOR, _summary(head), raw)
+        part = ServerToolPart("", _summary(head), raw)
+        if head.id:
+            self._calls[call_id] = part
+            return part
+        hits = _hits(head.content)
+        sealed = hits[0].encrypted_content or "" if hits else ""
+        own = open_server(sealed, self._sealer, call_id, self._losses, self._path)
+        if own is not None:
+            self._restored[id(part)] = own
+            if call_id in self._calls:
+                self._restored[id(self._calls[call_id])] = []
+        return part
+
+    def _restore(self, parts: list[Part]) -> list[Part]:
+        restored: list[Part] = []
+        for part in parts:
+            own = self._restored.get(id(part)) if type(part) is ServerToolPart else None
+            restored += [part] if own is None else own
+        self._restored.clear()
+        return restored
 
     def _call(self, block: schema.ToolUseBlock) -> ToolCallPart:
         arguments = bytes(block.input).decode() or "{}"
@@ -262,7 +303,24 @@ def text_part(block: schema.TextBlock) -> TextPart:
     cache = cache_hint(block.cache_control)
     if not block.citations:
         return TextPart(block.text, cache)
-    return TextPart(block.text, cache, tuple(block.citations), schema.VENDOR)
+    # One without an index was made here; its vendor refuses it.
+    own = tuple(raw for raw in block.citations if _is_genuine(raw))
+    return TextPart(block.text, cache, own, schema.VENDOR if own else "")
+
+
+def _is_genuine(raw: Raw) -> bool:
+    try:
+        citation = _CITATION.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return citation.type != "web_search_result_location" or bool(citation.encrypted_index)
+
+
+def _hits(content: Raw) -> list[schema.SearchHit]:
+    try:
+        return _HITS.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
 
 
 def image_part(block: schema.ImageBlock) -> ImagePart:

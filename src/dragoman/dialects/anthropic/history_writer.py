@@ -452,8 +452,8 @@ class History:
                 return self._result(part, turn)
             case ReasoningPart():
                 return self._reasoning(part, turn)
-            case ServerToolPart(vendor=vendor, summary=summary, raw=raw):
-                if vendor == schema.VENDOR:
+            case ServerToolPart(vendor=vendor, summary=summary, raw=raw, origin=origin):
+                if vendor == schema.VENDOR and origin in ("", self._target.profile.origin):
                     return raw
                 self._losses.append(Loss("content_flattened", turn.path, summary))
                 return schema.TextBlock(summary) if summary.strip() else None

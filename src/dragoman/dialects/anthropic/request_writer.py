@@ -358,7 +358,7 @@ def fit_tools(
 
 
 def _fits(tool: Tool, profile: Profile) -> bool:
-    return profile.vendor_tools or (tool.server and profile.runs(tool.kind, "anthropic"))
+    return profile.vendor_tools or (tool.does is not None and profile.runs(tool.does, "anthropic"))
 
 
 def _declared(

@@ -150,6 +150,8 @@ class BlockHead(Struct, frozen=True, gc=False):
     """The type of every block, and the fields that describe blocks that are only forwarded."""
 
     type: str
+    id: str | None = None
+    tool_use_id: str | None = None
     name: str | None = None
     content: Raw = NO_RAW
     input: Raw = NO_RAW
@@ -268,6 +270,11 @@ class OutputDetails(Struct, frozen=True, gc=False):
     thinking_tokens: int | None = None
 
 
+class ServerToolUse(Struct, frozen=True, gc=False):
+    web_search_requests: int | None = 0
+    web_fetch_requests: int | None = 0
+
+
 class WireUsage(Struct, frozen=True, gc=False, omit_defaults=True):
     input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
@@ -275,6 +282,7 @@ class WireUsage(Struct, frozen=True, gc=False, omit_defaults=True):
     cache_creation: CacheCreation | None = None
     output_tokens: int | None = None
     output_tokens_details: OutputDetails | None = None
+    server_tool_use: ServerToolUse | None = None
     cost: Raw = NO_RAW  # not the vendor's: OpenRouter's
     cost_in_usd_ticks: Raw = NO_RAW
 
@@ -355,6 +363,8 @@ class WireBlock(Struct, frozen=True):
 
 
 class WireCitation(Struct, frozen=True, gc=False):
+    type: str | None = None
+    encrypted_index: str | None = None
     url: str | None = None
     title: str | None = None
     document_title: str | None = None
@@ -375,31 +385,63 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     usage: WireUsage
 
 
-# --- web searches and errors ------------------------------------------------------------------------
+# --- vendor-run tools in answers and histories ------------------------------------------------------
 
 
-class SearchPlace(Struct, frozen=True, gc=False, tag="approximate", omit_defaults=True):
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
+class ServerBlock(Struct, frozen=True):
+    """The call or the result of a vendor-run tool."""
+
+    type: str = ""
+    id: str | None = None
+    name: str | None = None
+    input: Raw = NO_RAW
+    tool_use_id: str | None = None
+    content: Raw = NO_RAW
+    is_error: bool | None = None
 
 
-class ForeignFilters(Struct, frozen=True, gc=False):
-    allowed_domains: list[str] | None = None
+class ServerInput(Struct, frozen=True, gc=False):
+    query: str | None = None
+    url: str | None = None
+    code: str | None = None
+    command: str | None = None
 
 
-class ForeignSearch(Struct, frozen=True):
-    """What a web search of another dialect may ask for and this one can say."""
+class SearchHit(Struct, frozen=True, gc=False):
+    url: str
+    title: str | None = None
+    page_age: str | None = None
+    encrypted_content: str | None = None
 
-    filters: ForeignFilters | None = None
-    user_location: Raw = Raw(b"null")
+
+class ServerFound(Struct, frozen=True, gc=False):
+    """The content of a result that is not a list."""
+
+    type: str = ""
+    error_code: str | None = None
+    url: str | None = None
+    retrieved_at: str | None = None
+    content: Raw = NO_RAW
+    stdout: str | None = None
+    stderr: str | None = None
+    return_code: int | None = None
 
 
-class WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=True):
-    name: str
-    allowed_domains: list[str] | None = None
-    user_location: SearchPlace | None = None
+class FetchedSource(Struct, frozen=True, gc=False):
+    type: str = ""
+    data: str | None = None
+
+
+class FetchedPage(Struct, frozen=True, gc=False):
+    title: str | None = None
+    source: FetchedSource | None = None
+
+
+class ServerText(Struct, frozen=True, gc=False):
+    text: str | None = None
+
+
+# --- errors --------------------------------------------------------------------------------------
 
 
 class ErrorDetails(Struct, frozen=True, gc=False):

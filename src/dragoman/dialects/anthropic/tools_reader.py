@@ -17,6 +17,7 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_reader import cache_hint
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.paths import entry_paths
+from dragoman.dialects.server_tools import kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
 from dragoman.turn.tools import ToolLists, made_once
@@ -146,11 +147,14 @@ def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool
     kind = match["kind"] if match else wire_type
     kind = _KINDS.get(kind, kind)
     description, parameters = BUILT_IN.get(kind, ("", None))
+    server = parameters is None and kind not in _TOOLSETS
     return Tool(
         name=definition.name or kind,
         description=description,
         schema=parameters,
-        server=parameters is None and kind not in _TOOLSETS,
+        server=server,
+        does=kind_of(kind) if server else None,
+        server_options=read_options(raw) if server else None,
         kind=kind,
         vendor=schema.VENDOR,
         raw=raw,

@@ -8,8 +8,8 @@ from msgspec import Raw, Struct
 from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import CacheMarks, marked_tools
-from dragoman.dialects.anthropic.schema import ForeignSearch, SearchPlace, WebSearch
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.server_tools import kept_options, options_of, written_place
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     NO_ARGUMENTS,
@@ -19,8 +19,6 @@ from dragoman.dialects.tool_policy import (
     function_description,
     parallel_flag,
     refuse_schemaless,
-    search_location,
-    search_options,
     strict_flag,
     written_choice,
 )
@@ -28,6 +26,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -36,16 +35,18 @@ _OutTool: TypeAlias = schema.ToolDefinition | Raw
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
-
-_PLACE: Final[msgspec.json.Decoder[SearchPlace | None]] = msgspec.json.Decoder(SearchPlace | None)
-
-_FOREIGN_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
+# The vendor's tools that stand for others': the version that every host knows, and the options it takes.
+_OWN_TOOLS: Final[dict[ServerKind, tuple[str, ...]]] = {
+    ServerKind.WEB_SEARCH: ("web_search_20250305", "max_uses", "allowed", "blocked", "place"),
+    ServerKind.WEB_FETCH: ("web_fetch_20250910", "max_uses", "allowed", "blocked", "max_tokens"),
+    ServerKind.CODE: ("code_execution_20250825",),
+}
 
 
 class Definitions(Struct, frozen=True, gc=False):
     """The tools of a request as an upstream gets them."""
 
-    names: frozenset[str]  # on the wire
+    names: dict[str, str]  # on the wire, by the name that the client's choice has there
     json: Raw | None  # all of them, as a list; None: there are none
     skipped: int  # how many of the cache marks that follow are too many
     losses: tuple[Loss, ...]
@@ -68,7 +69,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     definer = _Definer(audience)
     defined = [one for one in map(definer.define, tools) if one is not None]
     return Definitions(
-        frozenset(definer.names),
+        definer.names,
         Raw(encode(defined)) if defined else None,
         definer.marks.skipped,
         tuple(definer.losses),
@@ -79,7 +80,7 @@ class _Definer:
     """Define one tool after the other."""
 
     def __init__(self, audience: Audience) -> None:
-        self.names: set[str] = set()
+        self.names: dict[str, str] = {}
         self.losses: list[Loss] = []
         self.marks = CacheMarks(audience.skipped)
         self._profile = audience.profile
@@ -89,12 +90,12 @@ class _Definer:
         if tool.server:
             return self._server_tool(tool)
         if tool.raw is not None and tool.vendor == schema.VENDOR and self._native:
-            self.names.add(tool.name)
+            self.names[tool.name] = tool.name
             self.marks.take(tool.cache)
             return tool.raw
         refuse_schemaless(tool)
         name = flat_name(tool, self.losses)
-        self.names.add(name)
+        self.names[name] = name
         custom = tool.flavor is Flavor.CUSTOM
         options = self._options(tool)
         return schema.ToolDefinition(
@@ -120,29 +121,40 @@ class _Definer:
         return frozenset(kept)
 
     def _server_tool(self, tool: Tool) -> _OutTool | None:
-        known = self._profile.runs(tool.kind, "anthropic")
+        does = tool.does or ServerKind.OTHER
+        known = self._profile.runs(does, "anthropic")
         if tool.vendor == schema.VENDOR and tool.raw is not None and (known or self._native):
             self.marks.take(tool.cache)
-            self.names.add(tool.name)
+            self.names[tool.name] = tool.name
             return tool.raw
-        if tool.kind == "web_search" and known:
-            self.names.add("web_search")
-            return Raw(encode(self._web_search(tool)))
         self.marks.take(tool.cache)
-        self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+        if known and does in _OWN_TOOLS and options_of(tool).live:
+            self.names[wire_name(tool.name)] = str(does)
+            self.losses.append(Loss("server_tool_mapped", tool.path, _OWN_TOOLS[does][0]))
+            return Raw(encode(self._own_tool(tool, does)))
+        detail = "cached search only" if does in _OWN_TOOLS and known else tool.kind or tool.name
+        self.losses.append(Loss("server_tool_dropped", tool.path, detail))
         return None
 
-    def _web_search(self, tool: Tool) -> WebSearch:
-        kept = ("filters", "user_location")
-        asked = search_options(tool, _FOREIGN_SEARCH, kept, self.losses)
-        domains = None if asked.filters is None else asked.filters.allowed_domains
-        place = None
-        if bytes(asked.user_location) != b"null":
-            try:
-                place = _PLACE.decode(search_location(asked.user_location))
-            except msgspec.DecodeError:
-                self.losses.append(Loss("tool_option_dropped", tool.path, "user_location"))
-        return WebSearch("web_search", domains, place)
+    def _own_tool(self, tool: Tool, does: ServerKind) -> dict[str, object]:
+        """Return the vendor's tool that does the same as another vendor's."""
+        kind, *kept = _OWN_TOOLS[does]
+        asked = kept_options(tool, kept, self.losses)
+        out: dict[str, object] = {"type": kind, "name": str(does)}
+        if asked.max_uses is not None:
+            out["max_uses"] = asked.max_uses
+        # One list or the other, never both.
+        if asked.allowed:
+            out["allowed_domains"] = asked.allowed
+            if asked.blocked:
+                self.losses.append(Loss("tool_option_dropped", tool.path, "blocked_domains"))
+        elif asked.blocked:
+            out["blocked_domains"] = asked.blocked
+        if asked.place is not None:
+            out["user_location"] = written_place(asked.place)
+        if asked.max_tokens is not None:
+            out["max_content_tokens"] = asked.max_tokens
+        return out
 
 
 def _object_schema(parameters: Raw | None) -> Raw:
@@ -191,7 +203,9 @@ def encode_tools(
         has_tools=has_tools,
         has_forced=wire in sent.names if wire else has_tools,
     )
-    return sent.json if written.with_tools else None, _choice(written, wire, serial=serial)
+    return sent.json if written.with_tools else None, _choice(
+        written, sent.names.get(wire, wire), serial=serial
+    )
 
 
 def _choice(written: WrittenChoice, name: str, *, serial: bool | None) -> schema.ToolChoice | None:

@@ -20,6 +20,8 @@ from dragoman.dialects.chat.schema import (
     Chunk,
     ChunkChoice,
     Delta,
+    ExecutedTool,
+    FoundSource,
     Head,
     Logprobs,
     PromptDetails,
@@ -34,6 +36,7 @@ from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, STOP, Citation, Fault, FinishReason, Usage
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, SourceRef
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -93,6 +96,17 @@ def read_usage(raw: Raw) -> Usage:
         cache_write_5m_tokens=written,
         reasoning_tokens=reasoning,
         cost=read_cost(counts.cost, counts.cost_in_usd_ticks),
+        searches=_searches(counts),
+    )
+
+
+def _searches(counts: UsageCounts) -> int:
+    runs = counts.server_tool_use_details or counts.server_tool_use
+    calls = counts.server_side_tool_usage_details
+    return _count(
+        runs.web_search_requests if runs else None,
+        calls.web_search_calls if calls else None,
+        counts.num_search_queries,
     )
 
 
@@ -156,16 +170,121 @@ def read_addresses(raw: Raw) -> list[Citation]:
 
 
 def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
+    nowhere = not cited.end_index  # hosts that do not know the place write 0 and 0
     return Citation(
         -1,
         join_surrogates(cited.url),
         join_surrogates(cited.title or ""),
         join_surrogates(cited.content or ""),
-        None if cited.start_index is None else max(0, cited.start_index - base),
-        None if cited.end_index is None else max(0, cited.end_index - base),
+        None if cited.start_index is None or nowhere else max(0, cited.start_index - base),
+        None if cited.end_index is None or nowhere else max(0, cited.end_index - base),
         "openai",
         raw,
     )
+
+
+# --- vendor-run tools -----------------------------------------------------------------------------
+# What hosts show of their searches: a list of sources beside the choices (Perplexity, Z.ai), or the tools that ran
+# (Groq).  What comes before the text goes before it; the rest follows the text, which is never held back.
+
+_FOUND: Final[msgspec.json.Decoder[list[FoundSource]]] = msgspec.json.Decoder(list[FoundSource])
+
+_EXECUTED: Final[msgspec.json.Decoder[list[ExecutedTool]]] = msgspec.json.Decoder(
+    list[ExecutedTool]
+)
+
+
+class _Asked(Struct, gc=False):
+    query: str | None = None
+    url: str | None = None
+    code: str | None = None
+
+
+_ASKED: Final = msgspec.json.Decoder(_Asked)
+
+
+class HostTools:
+    """The tools that a host ran for one answer."""
+
+    def __init__(self, assembler: Assembler) -> None:
+        self._assembler = assembler
+        self._sources: tuple[SourceRef, ...] = ()  # of one search for the whole answer
+        self._listed = False  # they were emitted
+        self._executed: dict[int, ExecutedTool] = {}
+        self._emitted: set[int] = set()
+
+    def sources(self, raw: Raw) -> None:
+        """Take a list of what was found; every chunk may repeat it."""
+        if self._sources:
+            return
+        found = (_source(one) for one in decode(_FOUND, bytes(raw)))
+        self._sources = tuple(one for one in found if one.url)
+
+    def executed(self, raw: Raw) -> None:
+        """Take tools that ran: a later entry of the same index completes an earlier one."""
+        for one in decode(_EXECUTED, bytes(raw)):
+            known = self._executed.get(one.index)
+            if known is not None:
+                one = _merged(known, one)  # noqa: PLW2901 -- the same tool, with more of it
+            self._executed[one.index] = one
+
+    def emit(self, *, last: bool) -> None:
+        """Emit what is known of tools that ran; with `last`, also of those that showed no result."""
+        if self._sources and not self._listed:
+            self._listed = True
+            call = self._assembler.server_call(ServerCall(ServerKind.WEB_SEARCH))
+            result = ServerResult(ServerKind.WEB_SEARCH, self._sources)
+            self._assembler.server_result(result, call_id=call)
+        for index, tool in self._executed.items():
+            whole = tool.output or tool.search_results or tool.code_results
+            if index not in self._emitted and (whole or last):
+                self._emitted.add(index)
+                self._emit(tool)
+
+    def _emit(self, tool: ExecutedTool) -> None:
+        does = _does(tool.type)
+        try:
+            asked = _ASKED.decode(tool.arguments or "{}")
+        except (msgspec.DecodeError, UnicodeError):
+            asked = _Asked()
+        about = asked.query or asked.url
+        call = ServerCall(does, (about,) if about else ())
+        if does is ServerKind.CODE:
+            code = Raw(msgspec.json.encode({"code": asked.code or ""}))
+            call = ServerCall(does, arguments=code)
+        listed = (tool.search_results.results if tool.search_results else None) or ()
+        found = tuple(one for one in map(_source, listed) if one.url)
+        printed = "".join(one.text or "" for one in tool.code_results or ())
+        result = ServerResult(does, found, printed or ("" if found else tool.output or ""))
+        self._assembler.server_result(result, call_id=self._assembler.server_call(call))
+
+
+def _source(found: FoundSource) -> SourceRef:
+    return SourceRef(
+        join_surrogates(found.url or found.link or ""),
+        join_surrogates(found.title or ""),
+        join_surrogates(found.snippet or found.content or ""),
+        found.date or found.publish_date or "",
+    )
+
+
+def _merged(known: ExecutedTool, more: ExecutedTool) -> ExecutedTool:
+    return ExecutedTool(
+        known.index,
+        more.type or known.type,
+        more.arguments or known.arguments,
+        more.output or known.output,
+        more.search_results or known.search_results,
+        more.code_results or known.code_results,
+    )
+
+
+def _does(kind: str) -> ServerKind:
+    if "search" in kind:
+        return ServerKind.WEB_SEARCH
+    if "python" in kind or "code" in kind:
+        return ServerKind.CODE
+    return ServerKind.WEB_FETCH if "visit" in kind or "open" in kind else ServerKind.OTHER
 
 
 # --- the reader -----------------------------------------------------------------------------------
@@ -201,6 +320,7 @@ class ChatReader:
         self._tail = False  # only the end is still to be emitted
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
+        self._host_tools: HostTools | None = None  # tools that the host ran, if it shows them
 
     @property
     def reasoning_field(self) -> str:
@@ -310,6 +430,8 @@ class ChatReader:
             choice = choices[0]
             if not self._started:
                 self._start(data, choice.delta)
+            if chunk.search_results or chunk.web_search:
+                self._list_sources(chunk)
             # Case: chat/s4_several_choices.
             if len(choices) > 1 or choice.index:
                 choice = self._first(choices)
@@ -400,6 +522,8 @@ class ChatReader:
             self._calls.read_legacy(delta.function_call)
         if delta.annotations or delta.audio or delta.images:
             self._additions(delta)
+        if delta.executed_tools:
+            self._ran(delta.executed_tools)
 
     # --- what comes beside the text -----------------------------------------------------------------
 
@@ -424,6 +548,33 @@ class ChatReader:
             self._note_usage(usage)
         if is_given(chunk.citations):
             self._citations = chunk.citations
+
+    def _tools_of_host(self) -> HostTools:
+        if self._host_tools is None:
+            self._host_tools = HostTools(self.assembler)
+        return self._host_tools
+
+    def _list_sources(self, chunk: Chunk) -> None:
+        """Note what a search found, and emit it if it comes before the text."""
+        for raw in (chunk.search_results, chunk.web_search):
+            if is_given(raw):
+                try:
+                    self._tools_of_host().sources(raw)
+                except MalformedError:
+                    self._channels.lose_once("part_unknown", "", "search results")
+        if self._host_tools is not None and not self._channels.chars:
+            self._host_tools.emit(last=False)
+
+    def _ran(self, raw: Raw) -> None:
+        if not is_given(raw):
+            return
+        try:
+            self._tools_of_host().executed(raw)
+        except MalformedError:
+            self._channels.lose_once("part_unknown", "", "executed_tools")
+            return
+        if not self._channels.chars:
+            self._tools_of_host().emit(last=False)
 
     def _cite_addresses(self) -> None:
         """Cite the addresses that were listed for the whole answer."""
@@ -485,6 +636,8 @@ class ChatReader:
         """Tell how the answer ended."""
         self._channels.end()
         reason, raw = self._reason()
+        if self._calls.searches:
+            reason = self._calls.end_searches(reason)
         if not self._calls.open_all():
             # Case: chat/a7_name_never_comes.
             if reason not in CUT_REASONS:
@@ -501,6 +654,8 @@ class ChatReader:
     def _report_usage(self) -> None:
         try:
             self._cite_addresses()
+            if self._host_tools is not None:
+                self._host_tools.emit(last=True)
             if is_given(self._usage):
                 self.assembler.usage(read_usage(self._usage))
         except MalformedError as error:

@@ -1,7 +1,7 @@
 """Encodes events as a Chat Completions stream."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -14,6 +14,7 @@ from dragoman.dialects.chat.schema import (
     CitedOut,
     CompletionDetailsOut,
     PromptDetailsOut,
+    ToolUseOut,
     UsageOut,
 )
 from dragoman.dialects.decoding import decode
@@ -48,6 +49,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.server_tools import ServerKind, ServerResult, SourceRef, host_of
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import ToolName, wire_name
 
@@ -93,7 +95,13 @@ def write_usage(usage: Usage, foreign: Mapping[str, Raw]) -> UsageOut:
         ),
         CompletionDetailsOut(usage.reasoning_tokens),
         None if "cost" in foreign else usage.cost,
+        ToolUseOut(usage.searches) if usage.searches and not _counted(foreign) else None,
     )
+
+
+def _counted(foreign: Mapping[str, Raw]) -> bool:
+    """Return whether the upstream's own count of searches is written beside the tokens."""
+    return "server_tool_use_details" in foreign
 
 
 # --- citations ------------------------------------------------------------------------------------
@@ -105,9 +113,24 @@ def write_annotation(citation: Citation, base: int) -> AnnotationOut | None:
     """Return the annotation for a client, or None if the source has no address."""
     if not citation.url:
         return None
-    start = None if citation.start is None else citation.start + base
-    end = None if citation.end is None else citation.end + base
-    return AnnotationOut(CitedOut(citation.url, citation.title, start, end))
+    start = 0 if citation.start is None else citation.start + base
+    end = 0 if citation.end is None else citation.end + base
+    title = citation.title or host_of(citation.url)
+    return AnnotationOut(CitedOut(citation.url, title, start, end))
+
+
+def write_sources(sources: Sequence[SourceRef]) -> list[AnnotationOut]:
+    """Return what searches found as annotations, for an answer that cites nothing itself."""
+    found = {one.url: one for one in sources}
+    return [AnnotationOut(CitedOut(one.url, one.shown_title, 0, 0)) for one in found.values()]
+
+
+def found_sources(block: BlockStart | Block) -> tuple[SourceRef, ...] | None:
+    """Return what a block of a web search found; None if it is of another tool, which the dialect cannot show."""
+    server = block.server
+    if server is None or server.does is not ServerKind.WEB_SEARCH:
+        return None
+    return server.sources if isinstance(server, ServerResult) else ()
 
 
 # --- reasoning details ----------------------------------------------------------------------------
@@ -312,6 +335,8 @@ class ChatWriter:
         self._chars = 0  # of text so far
         self._base = 0  # of text before the open block
         self._annotations: list[AnnotationOut] = []
+        self._sources: list[SourceRef] = []  # that searches found
+        self._searched = False  # a search ran
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
@@ -458,9 +483,13 @@ class ChatWriter:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 return self._begin_call(event)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                self.losses.append(
-                    Loss("server_block_dropped", f"block {event.index}", event.vendor)
-                )
+                found = found_sources(event)
+                if found is None:
+                    detail = event.vendor
+                    self.losses.append(Loss("server_block_dropped", f"block {event.index}", detail))
+                else:
+                    self._searched = True
+                    self._sources += found
             case BlockKind.REFUSAL:
                 pass
             case _:
@@ -559,6 +588,10 @@ class ChatWriter:
 
     def _finish(self, event: Finish) -> bytes:
         out = b""
+        if not self._annotations and self._sources:
+            self._annotations = write_sources(self._sources)
+        if self._searched and not self._annotations:
+            self.losses.append(Loss("server_block_dropped", detail="a search without sources"))
         if self._annotations:
             # In one piece: clients cannot join lists whose entries have no index.
             out = self._chunk(b'{"annotations":%b}' % _encode(self._annotations))

@@ -22,8 +22,9 @@ from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.turn.answer import Block
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import Channel, Flavor, OpaqueKind
-from dragoman.wire.json_values import read_float
+from dragoman.turn.events import Channel, FinishReason, Flavor, OpaqueKind
+from dragoman.turn.server_tools import ServerCall, ServerKind
+from dragoman.wire.json_values import decode_any, read_float
 from dragoman.wire.surrogates import Halves, join_surrogates
 
 # --- reasoning details ----------------------------------------------------------------------------
@@ -133,6 +134,7 @@ class _Call:
         self.held: list[str] = []  # arguments that wait for the name
         self.extra = ""  # vendor state that was last emitted
         self.again = False  # its name came again after whole arguments, alone
+        self.search = False  # Moonshot runs it: the client sends it back and never sees it
 
 
 class Calls:
@@ -152,6 +154,8 @@ class Calls:
         self._unopened = 0
         self._held_size = 0
         self._misnumbered = False  # it was said that the peer numbers its calls wrongly
+        self._kimi = _echoes(exchange)
+        self.searches: list[_Call] = []  # of Moonshot's own tool
 
     @property
     def pending(self) -> bool:
@@ -221,7 +225,7 @@ class Calls:
 
     def _add(self, call: _Call, fragment: str) -> None:
         fragment = self._join(call.key, fragment)
-        if call.opened:
+        if call.opened and not call.search:
             self._assembler.args(call.key, fragment)
             return
         # Arguments before the name.  Case: chat/a7_name_comes_late.
@@ -320,7 +324,28 @@ class Calls:
         return self._new(call_id)
 
     def _is_whole(self, call: _Call) -> bool:
+        if call.search:
+            return _is_json("".join(call.held))
         return call.opened and self._assembler.call_is_whole(call.key)
+
+    def end_searches(self, reason: FinishReason | None) -> FinishReason | None:
+        """Emit the calls of Moonshot's search, and return the finish reason of the answer.
+
+        The search runs when the call comes back with its arguments as they are: an answer of such calls alone
+        is paused.
+        """
+        for call in self.searches:
+            arguments = "".join(call.held)
+            function = {"name": KIMI_SEARCH, "arguments": arguments}
+            raw = {"id": call.id, "type": "builtin_function", "function": function}
+            self._assembler.server_call(
+                ServerCall(ServerKind.WEB_SEARCH),
+                call_id=call.id,
+                vendor="kimi",
+                raw=Raw(msgspec.json.encode(raw)),
+            )
+        alone = len(self.searches) == len(self._calls) and reason is FinishReason.TOOL_CALLS
+        return FinishReason.PAUSE if alone else reason
 
     # --- telling --------------------------------------------------------------------------------
 
@@ -330,6 +355,10 @@ class Calls:
             return
         call.opened = True
         self._unopened -= 1
+        if self._kimi and call.name == KIMI_SEARCH:
+            call.search = True
+            self.searches.append(call)
+            return
         self._assembler.open_call(
             call.key,
             # Case: chat/t6_no_id.
@@ -343,6 +372,26 @@ class Calls:
         for fragment in call.held:
             self._assembler.args(call.key, fragment)
         call.held.clear()
+
+
+# The tool that Moonshot runs once the client has sent its call back.
+KIMI_SEARCH: Final = "$web_search"
+
+
+def _echoes(exchange: Exchange) -> bool:
+    """Return whether calls of Moonshot's search are sent back here: a client that declares it does that itself."""
+    if exchange.profile.chat_search != "kimi":
+        return False
+    request = exchange.request
+    return request is None or all(tool.name != KIMI_SEARCH for tool in request.tools)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decode_any(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _name_and_input(delta: CallDelta) -> tuple[str, str]:

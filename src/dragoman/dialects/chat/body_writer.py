@@ -10,9 +10,11 @@ from dragoman.dialects.chat.answer_writer import (
     completion_identity,
     finish_word,
     foreign_fields,
+    found_sources,
     reasoning_fields,
     write_annotation,
     write_details,
+    write_sources,
     write_usage,
     written_fields,
 )
@@ -30,6 +32,7 @@ from dragoman.dialects.encoding import escaped
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, OpaqueKind
+from dragoman.turn.server_tools import SourceRef
 
 
 def encode_body(answer: Answer, exchange: Exchange) -> bytes:
@@ -71,6 +74,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
     refusals: list[str] = []
     thoughts: list[str] = []
     records: list[Raw] = []
+    sources: list[SourceRef] = []
     last: BlockKind | None = None
     for index, block in enumerate(blocks):
         match block.kind:
@@ -91,9 +95,13 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 message.tool_calls.append(_call(index, block, names))
             case _:
-                pass  # a vendor's own block has no place here
+                sources += (
+                    found_sources(block) or ()
+                )  # the rest of a vendor's own block has no place here
         last = block.kind
     message.content = "".join(texts)
+    if not message.annotations:
+        message.annotations = write_sources(sources)
     message.refusal = "".join(refusals) or None
     for field in reasoning_fields(exchange):
         setattr(message, field, "".join(thoughts))

@@ -1,6 +1,6 @@
 """Decodes a client's Chat Completions request into a `Request`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling, Tool
 
 # --- reasoning effort -----------------------------------------------------------------------------
 # The dialect has one field for it; vendors have their own, and clients use any of them.
@@ -95,6 +95,9 @@ def _read(decoder: msgspec.json.Decoder[T], raw: Raw) -> T | None:
 
 _PLACED: Final = frozenset(RequestIn.__struct_fields__)
 
+# Settings of a search beside the field that asks for it.
+_BESIDE: Final = {"enable_search": "search_options", "compound_custom": "search_settings"}
+
 _NO_MESSAGES: Final = Raw(b"[]")
 
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
@@ -115,10 +118,12 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
     check_messages(len(messages), limits)
     history.read(messages)
-    tools = decode_tools(given, TOOL_LISTS.read(fields["tools"]) if "tools" in fields else ())
+    listed = TOOL_LISTS.read(fields["tools"]) if "tools" in fields else ()
+    tools = decode_tools(given, listed, fields)
     extensions: dict[str, Raw] = {}
     if not fields.keys() <= _PLACED:
-        extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}
+        placed = _PLACED | _searched(tools)
+        extensions = {name: raw for name, raw in fields.items() if name not in placed}
     output = OutputFormat()
     if given.response_format is not None:
         if given.response_format.type in _FORMATS:
@@ -155,6 +160,13 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         extensions=extensions,
         losses=tuple(losses),
     )
+
+
+def _searched(tools: Sequence[Tool]) -> frozenset[str]:
+    """Return the fields that are read as a search: they are not fields without a meaning."""
+    names = {tool.path.removeprefix("$.") for tool in tools if tool.server}
+    beside = {name for field, name in _BESIDE.items() if field in names}
+    return frozenset(names | beside)
 
 
 def _decode_settings(fields: dict[str, Raw]) -> RequestIn:

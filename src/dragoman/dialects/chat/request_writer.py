@@ -26,6 +26,7 @@ from dragoman.dialects.request_policy import (
     user_id_for,
     wanted_effort,
 )
+from dragoman.dialects.server_tools import in_own_words
 from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_flag, weakened
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
@@ -148,11 +149,14 @@ class _Encoder:
         request = self._request
         ToolTable.of(request.tools)  # refuses two tools of the same name on the wire
         refuse_unsupported(request, many=self._native)
-        tools, choice, search = encode_tools(request, self._profile, self.losses)
+        written = encode_tools(request, self._profile, self.losses)
+        tools, choice = written.definitions, written.choice
         form = None if request.format.kind == "text" else self._format()
         thinking = request.reasoning
         if choice is not None:
             thinking, choice = self._agree(choice)
+        if written.kimi and not is_off(thinking):
+            thinking = self._without_thinking(thinking)
         history = Messages(request, self._target, self.losses, thinks=thinking.mode != "off")
         messages = history.encode(self._instructions)
         body: dict[str, object] = {
@@ -166,8 +170,7 @@ class _Encoder:
             parallel = parallel_flag(request, self._profile, self.losses, has_tools=True)
             if parallel is not None:
                 body["parallel_tool_calls"] = parallel
-        if search is not None:
-            body["web_search_options"] = search
+        body |= written.fields
         if form is not None:
             body["response_format"] = form
         limit = output_limit(request, self._profile, self.losses)
@@ -239,6 +242,14 @@ class _Encoder:
             weakened(self._request, asked, self.losses)
             return thinking, "auto"
         return ReasoningSettings(mode="off"), choice
+
+    def _without_thinking(self, thinking: ReasoningSettings) -> ReasoningSettings:
+        """Turn thinking off for a search that the upstream runs only without it."""
+        if thinking.mode != "default":
+            self._lose(
+                "thinking_dropped", "thinking", "the upstream does not think while it searches"
+            )
+        return ReasoningSettings(mode="off")
 
     def _reasoning(self, thinking: ReasoningSettings) -> dict[str, object]:
         own = [name for name in FIELDS if name in self._request.extensions]
@@ -318,7 +329,8 @@ class _Encoder:
 
 
 # --- requests that are relayed to another Chat upstream -------------------------------------------
-# The client's bytes pass, but for custom tools and the history's calls of them, which become functions.
+# The client's bytes pass, but for custom tools and the history's calls of them, which become functions, and for
+# searches in the words of another host.
 # `ToolTable` turns the calls of the answer back.
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -331,7 +343,17 @@ _NULL: Final = Raw(b"null")
 
 
 def misfits(request: Request, profile: Profile) -> bool:
-    """Return whether a request holds custom tools, or calls of them, and the upstream takes none."""
+    """Return whether a request holds tools, or calls of them, that the upstream does not take as they are."""
+    return _has_foreign(request, profile) or _has_custom(request, profile)
+
+
+def _has_foreign(request: Request, profile: Profile) -> bool:
+    """Return whether a vendor-run tool is declared in another host's words."""
+    return any(tool.server and not in_own_words(tool, profile) for tool in request.tools)
+
+
+def _has_custom(request: Request, profile: Profile) -> bool:
+    """Return whether there are custom tools, or calls of them, and the upstream takes none."""
     if profile.supports_custom_tools:
         return False
     return any(tool.flavor is Flavor.CUSTOM for tool in request.tools) or any(
@@ -344,26 +366,60 @@ def misfits(request: Request, profile: Profile) -> bool:
 def fit_tools(
     fields: Mapping[str, Raw], request: Request, target: Target
 ) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
-    """Return the fields that change, and what is lost."""
+    """Return the fields that change, and what is lost; `null` for a field means that it goes."""
     losses: list[Loss] = []
-    custom = {tool.path: tool for tool in request.tools if tool.flavor is Flavor.CUSTOM}
+    profile = target.profile
+    foreign = _has_foreign(request, profile)
+    fitted = _defined(fields, request, profile, losses)
+    if _has_custom(request, profile):
+        messages = entries_of(fields.get("messages", _NULL))
+        fitted["messages"] = Raw(encode([_with_functions(one) for one in messages]))
+        choice = bytes(fields.get("tool_choice", _NULL))
+        if choice.startswith(b"{"):
+            fitted["tool_choice"] = Raw(encode(_choice(choice)))
+    if foreign and request.tool_choice is not None:
+        # The tools were reported above; only what concerns the choice is still to be reported.
+        own: list[Loss] = []
+        chosen = encode_tools(request, profile, own).choice
+        losses += [one for one in own if one.path.startswith("$.tool_choice")]
+        fitted["tool_choice"] = _NULL if chosen is None else Raw(encode(chosen))
+    return fitted, tuple(losses)
+
+
+def _defined(
+    fields: Mapping[str, Raw], request: Request, profile: Profile, losses: list[Loss]
+) -> dict[str, Raw]:
+    """Return the fields that declare tools, keeping the client's bytes of those that pass."""
+    changed = {
+        tool.path: tool
+        for tool in request.tools
+        if (tool.flavor is Flavor.CUSTOM and not profile.supports_custom_tools)
+        or (tool.server and not in_own_words(tool, profile))
+    }
+    fitted: dict[str, Raw] = {}
     tools: list[Raw] = []
+    more: dict[str, object] = {}
+    audience = Audience(profile, native=True, needed=bool(request.needed_tools))
     for at, raw in enumerate(entries_of(fields.get("tools", _NULL))):
-        tool = custom.get(f"$.tools[{at}]")
+        tool = changed.pop(f"$.tools[{at}]", None)
         if tool is None:
             tools.append(raw)
             continue
-        defined = define((tool,), Audience(target.profile, native=True))
+        defined = define((tool,), audience)
         losses += defined.losses
         tools += entries_of(defined.json)
-    messages = entries_of(fields.get("messages", _NULL))
-    fitted = {"messages": Raw(encode([_with_functions(one) for one in messages]))}
-    if tools:
-        fitted["tools"] = Raw(encode(tools))
-    choice = bytes(fields.get("tool_choice", _NULL))
-    if choice.startswith(b"{"):
-        fitted["tool_choice"] = Raw(encode(_choice(choice)))
-    return fitted, tuple(losses)
+        more |= defined.fields
+    for tool in changed.values():  # searches that a field asks for
+        defined = define((tool,), audience)
+        losses += defined.losses
+        # The list may hold them already, if its schemas were rewritten.
+        tools += [one for one in entries_of(defined.json) if one not in tools]
+        more |= defined.fields
+        if tool.path != "$.model":
+            fitted[tool.path.removeprefix("$.")] = _NULL
+    if tools or "tools" in fields:
+        fitted["tools"] = Raw(encode(tools)) if tools else _NULL
+    return fitted | {name: Raw(encode(value)) for name, value in more.items()}
 
 
 def _with_functions(message: Raw) -> Raw:

@@ -57,6 +57,7 @@ class Delta(Struct, gc=False):
     annotations: Raw = EMPTY
     audio: Raw = EMPTY
     images: Raw = EMPTY
+    executed_tools: Raw = EMPTY  # Groq
 
 
 class Logprobs(Struct, gc=False):
@@ -85,6 +86,8 @@ class Chunk(Struct, gc=False):
     error: Raw = EMPTY
     x_groq: Raw = EMPTY
     citations: Raw = EMPTY
+    search_results: Raw = EMPTY  # Perplexity
+    web_search: Raw = EMPTY  # Z.ai
 
 
 # --- plain chunks: they add text and have no other content ------------------------------------------
@@ -116,6 +119,8 @@ class PlainChunk(Struct, gc=False):
     usage: None = None
     error: None = None
     citations: None = None
+    search_results: None = None
+    web_search: None = None
 
 
 class HeadDelta(Struct, gc=False):
@@ -144,6 +149,13 @@ class CompletionDetails(Struct, gc=False):
     reasoning_tokens: float | None = None
 
 
+class ToolRuns(Struct, gc=False):
+    """How often vendor-run tools ran."""
+
+    web_search_requests: float | None = None
+    web_search_calls: float | None = None
+
+
 class UsageCounts(Struct, gc=False):
     """Token counts in every spelling that is known."""
 
@@ -159,6 +171,11 @@ class UsageCounts(Struct, gc=False):
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
     reasoning_tokens: float | None = None
+    # Searches that ran: OpenRouter's two names, Perplexity, xAI.
+    server_tool_use_details: ToolRuns | None = None
+    server_tool_use: ToolRuns | None = None
+    num_search_queries: float | None = None
+    server_side_tool_usage_details: ToolRuns | None = None
     cost: Raw = EMPTY
     cost_in_usd_ticks: Raw = EMPTY
 
@@ -169,6 +186,37 @@ class UrlCitation(Struct, gc=False):
     start_index: int | None = None
     end_index: int | None = None
     content: str | None = None
+
+
+class FoundSource(Struct, gc=False):
+    """One thing that a search found, as Perplexity, Z.ai and Groq write it."""
+
+    url: str | None = None
+    link: str | None = None
+    title: str | None = None
+    snippet: str | None = None
+    content: str | None = None
+    date: str | None = None
+    publish_date: str | None = None
+
+
+class FoundSources(Struct, gc=False):
+    results: list[FoundSource] | None = None
+
+
+class ToolText(Struct, gc=False):
+    text: str | None = None
+
+
+class ExecutedTool(Struct, gc=False):
+    """A tool that Groq ran."""
+
+    index: int = 0
+    type: str = ""
+    arguments: str | None = None
+    output: str | None = None
+    search_results: FoundSources | None = None
+    code_results: list[ToolText] | None = None
 
 
 CHUNK: Final = msgspec.json.Decoder(Chunk)
@@ -588,30 +636,6 @@ class CustomToolOut(Struct, gc=False):
     custom: CustomOut
 
 
-class PlaceOut(Struct, gc=False, omit_defaults=True):
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
-
-
-class LocationOut(Struct, gc=False):
-    type: str
-    approximate: PlaceOut
-
-
-class SearchOptionsOut(Struct, gc=False, omit_defaults=True):
-    search_context_size: str | None = None
-    user_location: LocationOut | None = None
-
-
-class ForeignSearch(Struct, gc=False):
-    """What a web search of another dialect may ask for and this one can say."""
-
-    search_context_size: str | None = None
-    user_location: PlaceOut | None = None
-
-
 ToolOut: TypeAlias = FunctionToolOut | CustomToolOut | Raw
 
 
@@ -634,6 +658,10 @@ class CompletionDetailsOut(Struct):
     reasoning_tokens: int
 
 
+class ToolUseOut(Struct):
+    web_search_requests: int
+
+
 class UsageOut(Struct, omit_defaults=True):
     """Token counts as the dialect writes them."""
 
@@ -643,13 +671,16 @@ class UsageOut(Struct, omit_defaults=True):
     prompt_tokens_details: PromptDetailsOut
     completion_tokens_details: CompletionDetailsOut
     cost: float | None = None  # in US dollars; OpenRouter's field
+    server_tool_use_details: ToolUseOut | None = None  # OpenRouter's field too
 
 
-class CitedOut(Struct, omit_defaults=True):
+class CitedOut(Struct):
+    """A cited source.  Strict readers demand every field; 0 and 0 mean that the place is not known."""
+
     url: str
-    title: str = ""
-    start_index: int | None = None
-    end_index: int | None = None
+    title: str
+    start_index: int
+    end_index: int
 
 
 class AnnotationOut(Struct):

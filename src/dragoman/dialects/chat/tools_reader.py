@@ -1,10 +1,10 @@
 """Tool definitions and the tool choice, as a client declares them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.dialects.chat.schema import (
     CustomTool,
@@ -16,13 +16,15 @@ from dragoman.dialects.chat.schema import (
     ToolDefinition,
 )
 from dragoman.dialects.decoding import decode, decode_at
-from dragoman.dialects.tool_policy import CHAT_SEARCH
+from dragoman.dialects.server_tools import base_kind, kind_of, read_options
 from dragoman.errors import MalformedError
+from dragoman.profiles.profile import ChatSearch
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import ToolLists
 
-VENDOR: Final = "openai"
+VENDOR: Final = "chat"  # of tools that some unknown host of this dialect runs
 
 _TOOLS: Final[msgspec.json.Decoder[list[ToolDefinition] | None]] = msgspec.json.Decoder(
     list[ToolDefinition] | None
@@ -35,30 +37,121 @@ _RAW_TOOLS: Final[msgspec.json.Decoder[list[dict[str, Raw]]]] = msgspec.json.Dec
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def decode_tools(given: RequestIn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """Return all declared tools; `tools` are those of the list of them.
+def decode_tools(
+    given: RequestIn, tools: tuple[Tool, ...], fields: Mapping[str, Raw]
+) -> tuple[Tool, ...]:
+    """Return all declared tools; `tools` are those of the list of them, `fields` those of the request.
 
     Raises:
         MalformedError: a definition is not one.
     """
-    if not given.functions and not given.web_search_options:
-        return tools
     others = [
         _function(function, f"$.functions[{at}]")
         for at, function in enumerate(given.functions or ())
     ]
-    if bytes(given.web_search_options) not in (b"", b"null"):
-        others.append(
-            Tool(
-                name="web_search",
-                server=True,
-                kind="web_search",
-                vendor=VENDOR,
-                raw=given.web_search_options,
-                path=CHAT_SEARCH,
-            )
-        )
+    if not SEARCH_FIELDS.keys().isdisjoint(fields) or given.model.endswith(_ONLINE):
+        others += _switched_on(given.model, fields)
     return (*tools, *others) if others else tools
+
+
+# --- searches that a field switches on ----------------------------------------------------------------
+
+# The vendor of these tools is the host whose words they are declared in, as `Profile.chat_search` names it.
+
+# Fields that ask for a search, with the host whose field each is.
+SEARCH_FIELDS: Final[dict[str, ChatSearch]] = {
+    "web_search_options": "options",
+    "plugins": "openrouter",
+    "enable_search": "qwen",
+    "search_parameters": "xai",
+    "compound_custom": "compound",
+}
+
+# Types of tools in the list, with the host whose tool each is.
+_LISTED_STYLES: Final[dict[str, ChatSearch]] = {
+    "$web_search": "kimi",
+    "web_search": "zai",
+    "browser_search": "browser",
+    "code_interpreter": "browser",
+}
+
+_ONLINE: Final = ":online"  # the end of a model's name, at OpenRouter
+_OFF: Final = frozenset({b"null", b"false", b"[]", b""})
+
+
+class _Plugin(Struct, gc=False):
+    id: str = ""
+
+
+class _Live(Struct, gc=False):
+    """`search_parameters`, as xAI takes them."""
+
+    mode: str = "auto"
+
+
+class _Forced(Struct, gc=False):
+    """`search_options`, as Qwen takes them."""
+
+    forced_search: bool = False
+
+
+class _Compound(Struct, gc=False):
+    """`compound_custom`, as Groq takes it."""
+
+    tools: dict[str, list[str]] = {}
+
+
+_PLUGINS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+def _switched_on(model: str, fields: Mapping[str, Raw]) -> list[Tool]:
+    """Return the searches that fields of some hosts, or the end of a model's name, switch on."""
+    found: list[Tool] = []
+    for name in SEARCH_FIELDS:
+        raw = fields.get(name, Raw(b""))
+        if bytes(raw) not in _OFF and (asked := _asked(name, raw, fields)) is not None:
+            found.append(_search(f"$.{name}", asked[0], always=asked[1], raw=raw))
+    if model.endswith(_ONLINE) and not found:
+        found.append(_search("$.model", Raw(b"{}"), always=True, raw=None))
+    return found
+
+
+def _asked(name: str, raw: Raw, fields: Mapping[str, Raw]) -> tuple[Raw, bool] | None:
+    """Return the options of the search that a field asks for, and whether it always searches; None: it asks for none."""
+    try:
+        match name:
+            case "plugins":
+                listed = (one for one in _PLUGINS.decode(raw))
+                web = [one for one in listed if msgspec.json.decode(one, type=_Plugin).id == "web"]
+                return (web[0], True) if web else None
+            case "enable_search":
+                options = fields.get("search_options", Raw(b"{}"))
+                return options, msgspec.json.decode(options, type=_Forced).forced_search
+            case "search_parameters":
+                mode = msgspec.json.decode(raw, type=_Live).mode
+                return None if mode == "off" else (raw, mode == "on")
+            case "compound_custom":
+                enabled = msgspec.json.decode(raw, type=_Compound).tools.get("enabled_tools", [])
+                return (
+                    (fields.get("search_settings", raw), False) if "web_search" in enabled else None
+                )
+            case _:
+                return raw, False
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # of no known shape: it is a field like others
+
+
+def _search(path: str, options: Raw, *, always: bool, raw: Raw | None) -> Tool:
+    return Tool(
+        name="web_search",
+        server=True,
+        does=ServerKind.WEB_SEARCH,
+        server_options=read_options(options, always=always),
+        kind="web_search",
+        vendor=SEARCH_FIELDS.get(path.removeprefix("$."), "openrouter"),
+        raw=raw,
+        path=path,
+    )
 
 
 def _listed(definitions: bytes) -> tuple[Tool, ...]:
@@ -108,19 +201,31 @@ def _custom(custom: CustomTool, path: str) -> Tool:
     )
 
 
+def _vendor(kind: str) -> str:
+    """Return in which host's words a tool of the list is declared."""
+    if kind.startswith("openrouter:"):
+        return "openrouter"
+    return _LISTED_STYLES.get(base_kind(kind), "") or VENDOR
+
+
 def _vendor_tool(definition: ToolDefinition, raw: dict[str, Raw], path: str) -> Tool:
     """Read a tool that only a compatible vendor has: the key of its settings is the tool's type."""
     kind = definition.type
     if kind in ("function", "custom"):
         raise MalformedError(f"a tool of type {kind} needs its `{kind}`", path=path)
-    if kind not in raw and kind != "builtin_function":
+    known = kind_of(kind) is not ServerKind.OTHER or kind.startswith("openrouter:")
+    if kind not in raw and kind != "builtin_function" and not known:
         raise MalformedError(f"there are no tools of type `{kind}`", path=f"{path}.type")
     name = definition.function.name if definition.function is not None else kind
+    kind = name if kind == "builtin_function" else kind
+    options = raw.get("parameters", raw.get(kind, Raw(b"{}")))
     return Tool(
         name=name,
         server=True,
+        does=kind_of(kind),
+        server_options=read_options(options),
         kind=kind,
-        vendor=VENDOR,
+        vendor=_vendor(kind),
         raw=Raw(msgspec.json.encode(raw)),
         path=path,
     )
@@ -160,6 +265,8 @@ def _object(choice: ToolChoiceIn, tools: Sequence[Tool]) -> ToolChoice:
     if choice.type in _MODES:  # some clients write the modes as objects
         return _mode(choice.type, path)
     named = choice.function or choice.custom
+    if named is None and (server := [one for one in tools if one.kind == choice.type]):
+        return ToolChoice("tool", server[0].name)
     if named is None:
         raise MalformedError("a forced tool needs its name", path=path)
     return _named(named, tools, path)

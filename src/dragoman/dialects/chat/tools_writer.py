@@ -2,25 +2,21 @@
 
 from typing import Final, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.chat.schema import (
     CustomFormatOut,
     CustomOut,
     CustomToolOut,
-    ForeignSearch,
     FunctionOut,
     FunctionToolOut,
     GrammarOut,
-    LocationOut,
-    SearchOptionsOut,
     ToolOut,
 )
-from dragoman.dialects.chat.tools_reader import VENDOR
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.server_tools import in_own_words, kept_options, options_of, written_place
 from dragoman.dialects.tool_policy import (
-    CHAT_SEARCH,
     FREE_INPUT,
     NO_ARGUMENTS,
     WrittenChoice,
@@ -28,15 +24,15 @@ from dragoman.dialects.tool_policy import (
     flat_name,
     function_description,
     refuse_schemaless,
-    search_options,
     strict_flag,
     written_choice,
 )
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import ChatSearch, Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
+from dragoman.turn.server_tools import ServerKind, ServerOptions
 from dragoman.turn.tools import made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -44,15 +40,13 @@ from dragoman.turn.tools import made_once, wire_name
 _CUSTOM: Final = Flavor.CUSTOM
 
 
-_FOREIGN_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
-
-
 class Definitions(Struct, gc=False, frozen=True):
     """The tools of a request as an upstream gets them."""
 
     by_name: dict[str, ToolOut]  # by the name on the wire
     json: Raw  # all of them, as a list
-    search: Raw | SearchOptionsOut | None  # for `web_search_options`
+    fields: dict[str, object]  # of the request that ask for vendor-run tools
+    running: frozenset[str]  # names of vendor-run tools that the upstream runs
     losses: tuple[Loss, ...]
 
 
@@ -61,6 +55,7 @@ class Audience(Struct, frozen=True, gc=False):
 
     profile: Profile
     native: bool  # the client speaks this dialect too
+    needed: bool = False  # the request makes no sense without its vendor-run tools
 
 
 @made_once
@@ -77,17 +72,21 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
         if out is not None:
             by_name[wire_name(tool.name, tool.namespace)] = out
     json = Raw(encode(list(by_name.values())))
-    return Definitions(by_name, json, definer.search, tuple(definer.losses))
+    return Definitions(
+        by_name, json, definer.fields, frozenset(definer.running), tuple(definer.losses)
+    )
 
 
 class _Definer:
     """Define one tool after the other."""
 
     def __init__(self, audience: Audience) -> None:
-        self.search: Raw | SearchOptionsOut | None = None
+        self.fields: dict[str, object] = {}
+        self.running: set[str] = set()
         self.losses: list[Loss] = []
         self._profile = audience.profile
         self._native = audience.native
+        self._needed = audience.needed
 
     def define(self, tool: Tool) -> ToolOut | None:
         if tool.server:
@@ -124,23 +123,185 @@ class _Definer:
         return rewritten
 
     def _server_tool(self, tool: Tool) -> ToolOut | None:
-        own = self._native and tool.vendor == VENDOR
-        if tool.path == CHAT_SEARCH and own:
-            self.search = tool.raw
-        elif own:
+        does = tool.does or ServerKind.OTHER
+        if self._native and in_own_words(tool, self._profile):
+            self.running.add(tool.name)
+            return self._as_declared(tool)
+        if not self._profile.runs(does, "chat") or not options_of(tool).live:
+            live = options_of(tool).live
+            detail = tool.kind or tool.name if live else "cached search only"
+            self.losses.append(Loss("server_tool_dropped", tool.path, detail))
+            return None
+        self.running.add(tool.name)
+        word, out = self._mapped(tool, does)
+        self.losses.append(Loss("server_tool_mapped", tool.path, word))
+        return out
+
+    def _as_declared(self, tool: Tool) -> ToolOut | None:
+        """Return a tool as a client of this dialect declared it: in the list, or in a field."""
+        if tool.path.startswith("$.tools"):
             return tool.raw
-        elif tool.kind.startswith("web_search") and "web_search" in self._profile.server_tools:
-            self.search = self._search_options(tool)
-        else:
-            self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+        if tool.raw is not None:
+            self.fields[tool.path.removeprefix("$.")] = tool.raw
         return None
 
-    def _search_options(self, tool: Tool) -> SearchOptionsOut:
-        kept = ("search_context_size", "user_location")
-        asked = search_options(tool, _FOREIGN_SEARCH, kept, self.losses)
-        place = asked.user_location
-        location = None if place is None else LocationOut("approximate", place)
-        return SearchOptionsOut(asked.search_context_size, location)
+    def _mapped(self, tool: Tool, does: ServerKind) -> tuple[str, ToolOut | None]:
+        """Return the host's own word for a tool, and its entry in the list, if it has one there."""
+        style = self._profile.chat_search
+        asked = kept_options(tool, _KEPT[style], self.losses)
+        if does is not ServerKind.WEB_SEARCH:
+            word = _OTHERS[style][does]
+            if style == "compound":
+                self._enable(word)
+                return word, None
+            parameters = {"parameters": _openrouter(asked)} if style == "openrouter" else {}
+            return word, Raw(encode({"type": word, **parameters}))
+        match style:
+            case "openrouter":
+                word = "openrouter:web_search"
+                return word, Raw(encode({"type": word, "parameters": _openrouter(asked)}))
+            case "kimi":
+                return "$web_search", Raw(_KIMI_SEARCH)
+            case "zai":
+                return "web_search", Raw(encode(self._zai(tool, asked)))
+            case "browser":
+                return "browser_search", Raw(b'{"type":"browser_search"}')
+            case "compound":
+                self._enable("web_search")
+                self.fields |= _settings("search_settings", _compound(asked))
+                return "compound_custom", None
+            case "qwen":
+                self.fields["enable_search"] = True
+                if self._needed:
+                    self.fields["search_options"] = {"forced_search": True}
+                return "enable_search", None
+            case "xai":
+                self.fields["search_parameters"] = _xai(asked, forced=self._needed)
+                return "search_parameters", None
+            case "perplexity":
+                self.fields |= _perplexity(asked)
+                return "the model searches for every answer", None
+            case _:
+                self.fields["web_search_options"] = _nested(asked)
+                return "web_search_options", None
+
+    def _enable(self, word: str) -> None:
+        known = self.fields.setdefault("compound_custom", {"tools": {"enabled_tools": []}})
+        known["tools"]["enabled_tools"].append(word)  # type: ignore[index]  # made in the line above
+
+    def _zai(self, tool: Tool, asked: ServerOptions) -> dict[str, object]:
+        settings: dict[str, object] = {
+            "enable": True,
+            "search_engine": "search_pro",
+            "search_result": True,
+        }
+        if len(asked.allowed) == 1:
+            settings["search_domain_filter"] = asked.allowed[0]
+        elif asked.allowed:
+            self.losses.append(
+                Loss("tool_option_dropped", tool.path, "allowed_domains: more than 1")
+            )
+        if asked.max_results is not None:
+            settings["count"] = asked.max_results
+        if asked.context in ("medium", "high"):
+            settings["content_size"] = asked.context
+        return {"type": "web_search", "web_search": settings}
+
+
+# --- what each host calls it ------------------------------------------------------------------------
+
+# Settings of a search that a host has words for.
+_KEPT: Final[dict[ChatSearch, tuple[str, ...]]] = {
+    "": (),
+    "options": ("place", "context"),
+    "openrouter": (
+        "max_uses",
+        "allowed",
+        "blocked",
+        "place",
+        "context",
+        "max_results",
+        "max_tokens",
+    ),
+    "kimi": (),
+    "zai": ("allowed", "context", "max_results"),
+    "qwen": (),
+    "xai": ("allowed", "blocked", "max_results"),
+    "perplexity": ("allowed", "blocked", "place", "context", "max_results"),
+    "compound": ("allowed", "blocked"),
+    "browser": (),
+}
+
+# The words for other tools than a search.
+_OTHERS: Final[dict[ChatSearch, dict[ServerKind, str]]] = {
+    "openrouter": {
+        ServerKind.WEB_FETCH: "openrouter:web_fetch",
+        ServerKind.CODE: "openrouter:code_interpreter",
+    },
+    "compound": {ServerKind.WEB_FETCH: "visit_website", ServerKind.CODE: "code_interpreter"},
+    "browser": {ServerKind.CODE: "code_interpreter"},
+}
+
+_KIMI_SEARCH: Final = b'{"type":"builtin_function","function":{"name":"$web_search"}}'
+
+
+def _settings(name: str, settings: dict[str, object]) -> dict[str, object]:
+    return {name: settings} if settings else {}
+
+
+def _filled(settings: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in settings.items() if value not in (None, "", ())}
+
+
+def _openrouter(asked: ServerOptions) -> dict[str, object]:
+    return _filled(
+        {
+            "max_uses": asked.max_uses,
+            "max_results": asked.max_results,
+            "allowed_domains": asked.allowed,
+            "excluded_domains": asked.blocked,
+            "search_context_size": asked.context,
+            "user_location": written_place(asked.place),
+            "max_content_tokens": asked.max_tokens,
+        }
+    )
+
+
+def _nested(asked: ServerOptions) -> dict[str, object]:
+    """Return `web_search_options`: OpenAI nests the place here, and nowhere else."""
+    place = written_place(asked.place)
+    if place is not None:
+        kind = place.pop("type")
+        place = {"type": kind, "approximate": place}
+    return _filled({"search_context_size": asked.context, "user_location": place})
+
+
+def _perplexity(asked: ServerOptions) -> dict[str, object]:
+    domains = [*asked.allowed, *(f"-{one}" for one in asked.blocked)]
+    options: dict[str, object] = {
+        "search_context_size": asked.context,
+        "user_location": written_place(asked.place),
+    }
+    fields = _settings("web_search_options", _filled(options))
+    if domains:
+        fields["search_domain_filter"] = domains
+    if asked.max_results is not None:
+        fields["num_search_results"] = asked.max_results
+    return fields
+
+
+def _compound(asked: ServerOptions) -> dict[str, object]:
+    return _filled({"include_domains": asked.allowed, "exclude_domains": asked.blocked})
+
+
+def _xai(asked: ServerOptions, *, forced: bool) -> dict[str, object]:
+    settings: dict[str, object] = {"mode": "on" if forced else "auto", "return_citations": True}
+    if asked.max_results is not None:
+        settings["max_search_results"] = asked.max_results
+    sites = _filled({"allowed_websites": asked.allowed, "excluded_websites": asked.blocked})
+    if sites:
+        settings["sources"] = [{"type": "web", **sites}]
+    return settings
 
 
 # --- tools and tool choice ------------------------------------------------------------------------
@@ -148,10 +309,17 @@ class _Definer:
 OutChoice: TypeAlias = str | dict[str, object]
 
 
-def encode_tools(
-    request: Request, profile: Profile, losses: list[Loss]
-) -> tuple[Raw | None, OutChoice | None, Raw | SearchOptionsOut | None]:
-    """Return the definitions, if there are any, the choice, and the value of `web_search_options`.
+class WrittenTools(Struct, frozen=True):
+    """The tools of a request and its choice, as the upstream gets them."""
+
+    definitions: Raw | None  # None: there are none
+    choice: OutChoice | None
+    fields: dict[str, object]  # of the request that ask for vendor-run tools
+    kimi: bool = False  # the search is one that Moonshot runs only without thinking
+
+
+def encode_tools(request: Request, profile: Profile, losses: list[Loss]) -> WrittenTools:
+    """Write tools and tool choice.
 
     Raises:
         UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
@@ -161,18 +329,61 @@ def encode_tools(
     # `allowed_tools` is OpenAI's own, as the fields of its platform are.
     takes_allowed = profile.supports_store
     tools = declared_tools(request, profile, takes_allowed=takes_allowed)
-    sent = define(tools, Audience(profile, request.dialect == "chat"))
+    needed = bool(request.needed_tools)
+    sent = define(tools, Audience(profile, request.dialect == "chat", needed))
     losses += sent.losses
     has_tools = bool(sent.by_name)
-    if choice is None:
-        return sent.json if has_tools else None, None, sent.search
+    definitions = sent.json if has_tools else None
+    kimi = bool(sent.running) and profile.chat_search == "kimi"
+    if choice is None or (choice.mode == "auto" and not has_tools and sent.running):
+        return WrittenTools(definitions, None, sent.fields, kimi)
+    if choice.mode in ("required", "tool") and any(
+        tool.name in sent.running for tool in request.needed_tools
+    ):
+        forced = _forced_search(
+            request, choice, profile, several=len(sent.by_name) > 1, losses=losses
+        )
+        return WrittenTools(definitions, forced, sent.fields, kimi)
     if choice.name:
         has_forced = wire_name(choice.name, choice.namespace) in sent.by_name
     else:
-        has_forced = has_tools or sent.search is not None
+        has_forced = has_tools or bool(sent.running)
     written = written_choice(request, profile, losses, has_tools=has_tools, has_forced=has_forced)
-    definitions = sent.json if has_tools and written.with_tools else None
-    return definitions, _choice(choice, written, sent, takes_allowed=takes_allowed), sent.search
+    fields = sent.fields if choice.mode != "none" else {}
+    return WrittenTools(
+        definitions if written.with_tools else None,
+        _choice(choice, written, sent, takes_allowed=takes_allowed),
+        fields,
+        kimi,
+    )
+
+
+def _forced_search(
+    request: Request, choice: ToolChoice, profile: Profile, *, several: bool, losses: list[Loss]
+) -> OutChoice | None:
+    """Return the choice that forces a vendor-run tool; None where the host searches without being forced."""
+    tool = request.needed_tools[0]
+    if request.dialect == "chat" and in_own_words(tool, profile) and not choice.name:
+        return "required"
+    match profile.chat_search:
+        case "openrouter":
+            does = tool.does or ServerKind.OTHER
+            words = _OTHERS["openrouter"]
+            return {"type": words.get(does, "openrouter:web_search")}
+        case "browser":
+            if several:
+                _adjusted(request, "required", losses)
+            return "required"
+        case "kimi" | "compound":
+            _adjusted(request, "auto", losses)
+            return None
+        case _:
+            return None
+
+
+def _adjusted(request: Request, became: str, losses: list[Loss]) -> None:
+    path = path_of(request, "tool_choice")
+    losses.append(Loss("tool_choice_adjusted", path, f"a forced tool became {became}"))
 
 
 def _choice(

@@ -32,6 +32,7 @@ from dragoman.dialects.gemini.schema import (
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, SourceRef
 from dragoman.wire.sse import Frame
 
 _CHUNK: Final = msgspec.json.Decoder(Chunk)
@@ -106,6 +107,11 @@ class GeminiReader:
         self._message = ""  # with which the finish reason is explained
         self._blocked = ""  # why the prompt was refused
         self._grounding = NO_RAW
+        self._tool_tokens = False  # tokens of what a tool found were counted
+        self._searches = request is not None and any(
+            tool.does is ServerKind.WEB_SEARCH for tool in request.tools
+        )
+        self._relayed = exchange.keep_identity
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
 
     @property
@@ -198,6 +204,8 @@ class GeminiReader:
             self._candidate(self._first(candidates))
         if given(chunk.usage_metadata) and not self.assembler.ended:
             self.assembler.usage(read_usage(chunk.usage_metadata))
+            counts = decode(_USAGE, bytes(chunk.usage_metadata))
+            self._tool_tokens = bool(counts.tool_use_prompt_token_count)
 
     def _first(self, candidates: Sequence[Candidate]) -> Candidate:
         first = next((one for one in candidates if not one.index), candidates[0])
@@ -234,6 +242,9 @@ class GeminiReader:
         self._blocks.end_call(cut=reason in CUT_REASONS)
         if given(self._grounding):
             self._cite()
+        elif self._tool_tokens and self._searches:
+            # A search may leave nothing but the tokens of what it found.
+            self.assembler.server_call(ServerCall(ServerKind.WEB_SEARCH), ran=True)
         calls, content = self.assembler.has_calls, self.assembler.index >= 0
         if (word in _BAD_CALLS and not calls) or (word in _VAGUE and not content):
             self.assembler.fault(_bad_ending(word, self._message))
@@ -260,11 +271,22 @@ class GeminiReader:
         """Emit the sources of the text block, if it is still open."""
         grounding = decode(_GROUNDING, bytes(self._grounding))
         sources = grounding.grounding_chunks or []
-        if not sources:
-            return
-        if not self.assembler.in_text:
+        if given(grounding.search_entry_point) and not self._relayed:
+            self.assembler.loss("citations_dropped", detail="searchEntryPoint")
+        if sources and not self.assembler.in_text:
             self.assembler.loss("citations_dropped", "$.candidates[0].groundingMetadata")
-            return
+        elif sources:
+            self._cite_sources(grounding, sources)
+        queries = tuple(grounding.web_search_queries or ())
+        found = [_web(one) for one in sources if one.web is not None]
+        if queries or found:
+            call = self.assembler.server_call(ServerCall(ServerKind.WEB_SEARCH, queries))
+            result = ServerResult(ServerKind.WEB_SEARCH, tuple(found))
+            self.assembler.server_result(result, call_id=call)
+
+    def _cite_sources(
+        self, grounding: GroundingMetadata, sources: Sequence[GroundingChunk]
+    ) -> None:
         text = "".join(self._blocks.texts).encode("utf-8", "surrogatepass")
         cited: set[int] = set()
         for support in grounding.grounding_supports or ():
@@ -275,6 +297,11 @@ class GeminiReader:
         for at, source in enumerate(sources):
             if at not in cited:
                 self.assembler.citation(_citation(source, GroundingSupport(), text))
+
+
+def _web(source: GroundingChunk) -> SourceRef:
+    web = source.web or WebSource()
+    return SourceRef(web.uri or "", web.title or "")
 
 
 def _citation(source: GroundingChunk, support: GroundingSupport, text: bytes) -> Citation:

@@ -19,6 +19,7 @@ from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import error_object
 from dragoman.dialects.gemini.schema import (
     VENDOR,
+    ExecutableCode,
     GroundingChunk,
     GroundingMetadata,
     GroundingSupport,
@@ -52,6 +53,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name
 from dragoman.wire.json_values import decode_any
@@ -154,6 +156,7 @@ def is_object(arguments: str) -> bool:
     return True
 
 
+_CODE: Final = msgspec.json.Decoder(ExecutableCode)
 _OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -171,6 +174,7 @@ class Grounding:
         self._chunks: list[GroundingChunk] = []
         self._supports: list[GroundingSupport] = []
         self._cited: list[Citation] = []
+        self._queries: list[str] = []
 
     def add(self, citation: Citation) -> None:
         """Cite a source for the open text block."""
@@ -178,6 +182,16 @@ class Grounding:
             self._losses.append(Loss("citations_dropped", f"block {citation.index}"))
             return
         self._cited.append(citation)
+
+    def search(self, server: ServerCall | ServerResult) -> None:
+        """Note a search of another vendor, or what it found."""
+        if isinstance(server, ServerCall):
+            self._queries += server.queries
+            return
+        for one in server.sources:
+            source = GroundingChunk(web=WebSource(one.url, one.title or None))
+            if source not in self._chunks:
+                self._chunks.append(source)
 
     def end_block(self, text: str, part: int) -> None:
         """Note where the citations of a text block point: offsets of the dialect count bytes."""
@@ -200,9 +214,28 @@ class Grounding:
         return bool(self._cited)
 
     def metadata(self) -> GroundingMetadata | None:
-        if not self._chunks:
+        if not self._chunks and not self._queries:
             return None
-        return GroundingMetadata(self._chunks, self._supports or None)
+        return GroundingMetadata(
+            web_search_queries=self._queries or None,
+            grounding_chunks=self._chunks or None,
+            grounding_supports=self._supports or None,
+        )
+
+
+def code_part(server: ServerCall | ServerResult | None) -> bytes:
+    """Return code that another vendor ran, or what it printed, as a part; empty if it is something else."""
+    if server is None or server.does is not ServerKind.CODE:
+        return b""
+    if isinstance(server, ServerCall):
+        try:
+            code = _CODE.decode(server.arguments)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            code = ExecutableCode()
+        return encode({"executableCode": {"language": "PYTHON", "code": code.code}})
+    failed = server.error or server.return_code
+    outcome = "OUTCOME_FAILED" if failed else "OUTCOME_OK"
+    return encode({"codeExecutionResult": {"outcome": outcome, "output": server.output}})
 
 
 class Sealing:
@@ -464,6 +497,11 @@ class GeminiWriter:
         """Write a block that only its vendor understands; it has no deltas."""
         if event.vendor == VENDOR:
             return self._chunk(compact(event.raw))
+        if event.server is not None and event.server.does is ServerKind.WEB_SEARCH:
+            self._grounding.search(event.server)
+            return b""
+        if part := code_part(event.server):
+            return self._chunk(part)
         code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
         self.losses.append(Loss(code, f"block {event.index}", event.vendor))
         return b""

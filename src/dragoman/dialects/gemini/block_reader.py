@@ -20,6 +20,8 @@ from dragoman.dialects.gemini.schema import (
     SERVER_CALLS,
     SERVER_RESULTS,
     VENDOR,
+    CodeResult,
+    ExecutableCode,
     FunctionCall,
     LogprobsResult,
     Part,
@@ -30,10 +32,13 @@ from dragoman.errors import MalformedError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import BlockKind, Channel, OpaqueKind
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult
 from dragoman.wire.json_values import decode_any
 
 TEXT_SIGNATURE: Final = "text"  # the `item_id` of a signature that came on a text part
 _PART: Final = msgspec.json.Decoder(Part)
+_EXECUTABLE: Final = msgspec.json.Decoder(ExecutableCode)
+_CODE_RESULT: Final = msgspec.json.Decoder(CodeResult)
 _TEXT: Final = msgspec.json.Decoder(str)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _MAX_STEPS: Final = 64  # of a path in partial arguments
@@ -58,6 +63,7 @@ class Blocks:
         self._signed = True  # the last call has a signature
         self._after = ""  # what came last: "text", "thought", "call"
         self._partial: _PartialCall | None = None
+        self._code_id = ""  # of the code that ran last
 
     @property
     def held(self) -> bool:
@@ -205,10 +211,33 @@ class Blocks:
             kind = BlockKind.OPAQUE
         if kind is not None:
             self.end_call()
-            self._assembler.whole_block(kind, VENDOR, raw)
+            if not self._code(part, raw):
+                self._assembler.whole_block(kind, VENDOR, raw)
             self._after = ""
         elif bytes(raw).strip(b" {}\r\n\t"):
             self._assembler.loss("part_unknown", "$.candidates[0].content.parts")
+
+    def _code(self, part: Part, raw: Raw) -> bool:
+        """Emit code that Google ran, or what it printed; return whether the part is that."""
+        try:
+            if given(part.executable_code):
+                code = _EXECUTABLE.decode(part.executable_code)
+                call = ServerCall(ServerKind.CODE, arguments=Raw(encode({"code": code.code})))
+                self._code_id = self._assembler.server_call(
+                    call, call_id=code.id or "", vendor=VENDOR, raw=raw
+                )
+                return True
+            if given(part.code_execution_result):
+                found = _CODE_RESULT.decode(part.code_execution_result)
+                failed = 0 if found.outcome == "OUTCOME_OK" else 1
+                result = ServerResult(ServerKind.CODE, output=found.output, return_code=failed)
+                self._assembler.server_result(
+                    result, call_id=found.id or self._code_id, vendor=VENDOR, raw=raw
+                )
+                return True
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return False
 
 
 # --- partial arguments ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dragoman.dialects.gemini.answer_writer import (
     Grounding,
     Sealing,
     call_part,
+    code_part,
     compact,
     feedback_of,
     finish_word,
@@ -28,6 +29,7 @@ from dragoman.dialects.gemini.errors import encode_fault
 from dragoman.dialects.gemini.schema import VENDOR
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Fault, FaultKind, FinishReason, OpaqueKind
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import wire_name
 
 
@@ -90,8 +92,15 @@ class _Content:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 self._call(index, block)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                if block.vendor == VENDOR:
-                    self.parts.append(block.raw)
+                self._vendor_block(block)
+
+    def _vendor_block(self, block: Block) -> None:
+        if block.vendor == VENDOR:
+            self.parts.append(block.raw)
+        elif block.server is not None and block.server.does is ServerKind.WEB_SEARCH:
+            self.grounding.search(block.server)
+        elif code := code_part(block.server):
+            self.parts.append(Raw(code))
 
     def end(self) -> None:
         """Add the state that no call carries, and a part if there is none."""

@@ -179,8 +179,8 @@ class History:
                 return [Part(text=text)] if text else []
             case ToolCallPart():
                 return [self._call(part, turn)]
-            case ServerToolPart(vendor=vendor, summary=summary, raw=raw):
-                if vendor == VENDOR:
+            case ServerToolPart(vendor=vendor, summary=summary, raw=raw, origin=origin):
+                if vendor == VENDOR and origin in ("", self._profile.origin):
                     return [raw]
                 self._losses.append(Loss("content_flattened", turn.path, summary))
                 return [Part(text=summary)] if summary else []

@@ -111,6 +111,18 @@ SERVER_CALLS: Final = ("executable_code", "tool_call")
 SERVER_RESULTS: Final = ("code_execution_result", "tool_response")
 
 
+class ExecutableCode(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    language: str = "PYTHON"
+    code: str = ""
+    id: str | None = None
+
+
+class CodeResult(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    outcome: str = "OUTCOME_OK"
+    output: str = ""
+    id: str | None = None
+
+
 class Content(Struct, frozen=True, gc=False, omit_defaults=True):
     role: str | None = None
     parts: list[Part] | None = None
@@ -232,6 +244,8 @@ class GroundingSupport(Struct, frozen=True, gc=False, rename="camel", omit_defau
 
 
 class GroundingMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    web_search_queries: list[str] | None = None
+    search_entry_point: Raw = NO_RAW
     grounding_chunks: list[GroundingChunk] | None = None
     grounding_supports: list[GroundingSupport] | None = None
 

@@ -19,6 +19,7 @@ from dragoman.dialects.gemini.schema import (
     FunctionDeclaration,
     given,
 )
+from dragoman.dialects.server_tools import kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
 from dragoman.turn.tools import ToolLists
@@ -89,7 +90,16 @@ def _function(declaration: FunctionDeclaration, path: str) -> Tool:
 
 def _server_tool(name: str, raw: Raw, path: str) -> Tool:
     kind = SERVER_KINDS.get(name) or _CAPITAL.sub(lambda one: f"_{one[0].lower()}", name)
-    return Tool(name=kind, server=True, kind=kind, vendor=VENDOR, raw=raw.copy(), path=path)
+    return Tool(
+        name=kind,
+        server=True,
+        does=kind_of(kind),
+        server_options=read_options(raw),
+        kind=kind,
+        vendor=VENDOR,
+        raw=raw.copy(),
+        path=path,
+    )
 
 
 def decode_choice(config: FunctionCallingConfig | None, tools: Sequence[Tool]) -> ToolChoice | None:

@@ -15,10 +15,11 @@ from dragoman.dialects.gemini.schema import (
     ToolConfig,
 )
 from dragoman.dialects.gemini.tools_reader import SERVER_KINDS
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.server_tools import kept_options, options_of
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     declared_tools,
-    dropped_options,
     flat_name,
     function_description,
     parallel_flag,
@@ -30,6 +31,7 @@ from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import made_once, wire_name
 
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
@@ -68,6 +70,13 @@ def define(tools: tuple[Tool, ...], profile: Profile) -> Definitions:
         refuse_schemaless(tool)
         functions.append(_function(tool, profile, losses))
         names.add(functions[-1].name)
+    if functions and others and not profile.server_tools_beside_functions:
+        losses += [
+            Loss("server_tool_dropped", "$.tools", f"{next(iter(one))} beside functions")
+            for one in others
+        ]
+        names -= {tool.name for tool in tools if tool.server}
+        others = []
     entries: list[object] = [{"functionDeclarations": functions}] if functions else []
     entries += others
     return Definitions(frozenset(names), Raw(encode(entries)) if entries else None, tuple(losses))
@@ -108,14 +117,17 @@ def _takes_arguments(schema: Raw) -> bool:
 
 def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, Raw] | None:
     own = tool.vendor == VENDOR
-    known = profile.runs(tool.kind, "gemini")
+    does = tool.does or ServerKind.OTHER
+    known = profile.runs(does, "gemini")
     if own and tool.raw is not None and (known or profile.vendor_tools):
         return {_own_name(tool): tool.raw}
-    name = _OWN_NAMES.get(tool.kind)
-    if name is not None and known:
-        losses += [Loss("tool_option_dropped", tool.path, one) for one in dropped_options(tool, ())]
+    name = _OWN_NAMES.get(does)
+    if name is not None and known and options_of(tool).live:
+        kept_options(tool, (), losses)
+        losses.append(Loss("server_tool_mapped", tool.path, name))
         return {name: Raw(b"{}")}
-    losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+    detail = tool.kind or tool.name if options_of(tool).live else "cached search only"
+    losses.append(Loss("server_tool_dropped", tool.path, detail))
     return None
 
 
@@ -145,6 +157,11 @@ def encode_tools(
     has_tools = sent.json is not None
     parallel_flag(request, profile, losses, has_tools=has_tools)
     if choice is None:
+        return sent.json, None
+    if choice.mode in ("required", "tool") and has_tools and request.needed_tools:
+        # Only functions can be forced.
+        path = path_of(request, "tool_choice")
+        losses.append(Loss("tool_choice_adjusted", path, "a forced tool became auto"))
         return sent.json, None
     wire = wire_name(choice.name, choice.namespace) if choice.name else ""
     written = written_choice(

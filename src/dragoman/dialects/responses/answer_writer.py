@@ -13,6 +13,7 @@ from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.dialects.sealing import seal
+from dragoman.dialects.server_tools import minted_id, seal_server
 from dragoman.turn.answer import Answer, unfold
 from dragoman.turn.events import (
     ArgsDelta,
@@ -38,6 +39,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, summary_of
 from dragoman.turn.state import Legality
 
 # The `incomplete_details.reason` of a turn that is not whole.
@@ -492,6 +494,142 @@ class CallWriter:
         )
 
 
+# --- vendor-run tools of other vendors ------------------------------------------------------------
+# A call and its result are one item here.  It waits for the result, but not longer than to the next block
+# of another sort; a result that comes later is not shown.
+
+_SEARCH_ID: Final = "ws_"
+_ITEM_IDS: Final = {
+    ServerKind.WEB_SEARCH: ("web_search_call", _SEARCH_ID),
+    ServerKind.CODE: ("code_interpreter_call", "ci_"),
+}
+_SOURCES: Final = "web_search_call.action.sources"
+_OUTPUTS: Final = "code_interpreter_call.outputs"
+
+
+class ServerWriter:
+    """Write the items of vendor-run tools that another vendor ran."""
+
+    def __init__(self, output: Output, exchange: Exchange, losses: list[Loss]) -> None:
+        self.own: set[str] = set()  # calls whose items are the vendor's own
+        self._output = output
+        self._exchange = exchange
+        self._losses = losses
+        self.waiting: dict[
+            str, tuple[BlockStart, bool]
+        ] = {}  # calls, and whether reasoning came before
+        request = exchange.request
+        self._include = request.include if isinstance(request, ResponsesRequest) else ()
+        self._sealed = _wants_encrypted(exchange)
+
+    def hold(self, call: BlockStart, *, reasoned: bool) -> None:
+        """Keep a call until its result comes."""
+        self.waiting[call.call_id] = (call, reasoned)
+
+    def answer(self, result: BlockStart) -> bytes:
+        """Write a call with its result."""
+        held = self.waiting.pop(result.call_id, None)
+        if held is None:
+            late = isinstance(result.server, ServerResult) and result.server.sources
+            if late and result.call_id not in self.own and _SOURCES in self._include:
+                self._lose("server_block_dropped", "sources came after the search")
+            return b""
+        return self._write(held[0], result, reasoned=held[1])
+
+    def flush(self) -> bytes:
+        """Write the calls that wait, without their results."""
+        waiting, self.waiting = self.waiting, {}
+        return b"".join(
+            self._write(call, None, reasoned=reasoned) for call, reasoned in waiting.values()
+        )
+
+    def _write(self, start: BlockStart, result: BlockStart | None, *, reasoned: bool) -> bytes:
+        call = start.server
+        if not isinstance(call, ServerCall) or call.does not in _ITEM_IDS:
+            self._lose("server_block_dropped", f"{start.vendor} {start.kind}")
+            return b""
+        found = result.server if result is not None else None
+        found = found if isinstance(found, ServerResult) else None
+        kind, prefix = _ITEM_IDS[call.does]
+        item_id = minted_id(prefix, self._exchange.seed, start.call_id)
+        state = self._state(start, result, item_id, reasoned=reasoned)
+        if call.does is ServerKind.WEB_SEARCH:
+            steps = ("in_progress", "searching", "completed")
+            first, last = self._search(item_id, call, found)
+        else:
+            steps = ("in_progress", "interpreting", "completed")
+            first, last = self._code(item_id, call, found)
+        output = self._output
+        out = [state, output.added(first)]
+        at = b'"item_id":"%b","output_index":%d' % (item_id.encode(), output.index)
+        out += [output.event(f"response.{kind}.{step}", at) for step in steps]
+        out.append(output.done(last))
+        return b"".join(out)
+
+    def _search(
+        self, item_id: str, call: ServerCall, found: ServerResult | None
+    ) -> tuple[bytes, bytes]:
+        """Return the item as it is added and as it is done.  Codex shows the query from the first."""
+        action: dict[str, object] = {"type": "search", "query": " | ".join(call.queries)}
+        if len(call.queries) > 1:
+            action["queries"] = call.queries
+        item: dict[str, object] = {"id": item_id, "type": "web_search_call"}
+        first = encode(item | {"status": "in_progress", "action": action})
+        if found is not None and _SOURCES in self._include:
+            action["sources"] = [{"type": "url", "url": one.url} for one in found.sources]
+        status = "failed" if found is not None and found.error else "completed"
+        return first, encode(item | {"status": status, "action": action})
+
+    def _code(
+        self, item_id: str, call: ServerCall, found: ServerResult | None
+    ) -> tuple[bytes, bytes]:
+        item: dict[str, object] = {
+            "id": item_id,
+            "type": "code_interpreter_call",
+            "code": _code_of(call),
+            "container_id": minted_id("cntr_", self._exchange.seed, item_id),
+            "outputs": None,
+        }
+        first = encode(item | {"status": "in_progress"})
+        if found is not None and found.output and _OUTPUTS in self._include:
+            item["outputs"] = [{"type": "logs", "logs": found.output}]
+        failed = found is not None and bool(found.error or found.return_code)
+        return first, encode(item | {"status": "failed" if failed else "completed"})
+
+    def _state(
+        self, call: BlockStart, result: BlockStart | None, item_id: str, *, reasoned: bool
+    ) -> bytes:
+        """Write a reasoning item that keeps the vendor's own call and result, if the client returns those."""
+        if not self._sealed:
+            return b""
+        both = [one for one in (call, result) if one is not None and one.server is not None]
+        blocks = [(one.vendor, summary_of(one.server), one.raw) for one in both if one.server]
+        sealed = seal_server(
+            self._exchange, blocks, self._losses, call_id=item_id, reasoned=reasoned
+        )
+        if not sealed:
+            return b""
+        new_id = self._output.new_id("rs_", "reasoning")
+        return self._output.whole(reasoning_item(new_id, [], [], sealed))
+
+    def _lose(self, code: str, detail: str) -> None:
+        self._losses.append(Loss(code, "", detail))
+
+
+def _code_of(call: ServerCall) -> str:
+    try:
+        return _CODE.decode(call.arguments).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+class _Code(Struct, frozen=True, gc=False):
+    code: str = ""
+
+
+_CODE: Final = msgspec.json.Decoder(_Code)
+
+
 # --- the writer -----------------------------------------------------------------------------------
 # Text and refusal blocks that follow each other are parts of one message item, which is closed when
 # something else begins or the turn ends.  Every other block is a separate item.
@@ -519,6 +657,8 @@ class ResponsesWriter:
         self._cut: CallWriter | None = (
             None  # a call with broken arguments whose item is not finished
         )
+        self._server = ServerWriter(self._output, exchange, self.losses)
+        self._reasoned = False  # the last block was reasoning
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
         self._ids = exchange.call_ids
@@ -617,6 +757,7 @@ class ResponsesWriter:
         assert output.head is not None  # noqa: S101 -- the legality table says so
         incomplete = FINISH_WORDS.get(finish.reason, b"")
         out = self._finish_cut("incomplete" if incomplete else "completed")
+        out += self._flush_server()
         out += self._message.close(cut=bool(incomplete))
         self.response = output.head.render(
             b"incomplete" if incomplete else b"completed",
@@ -642,7 +783,26 @@ class ResponsesWriter:
     # --- blocks ---------------------------------------------------------------------------------
 
     def _open(self, start: BlockStart) -> bytes:
-        return self._finish_cut("completed") + self._open_block(start)
+        reasoned, self._reasoned = self._reasoned, start.kind is BlockKind.REASONING
+        out = self._finish_cut("completed")
+        if start.server is not None and start.raw == NULL and start.call_id in self._server.own:
+            return out  # it is in the item of its call
+        if start.server is not None and start.vendor != _VENDOR:
+            return out + self._foreign_tool(start, reasoned=reasoned)
+        return out + self._flush_server() + self._open_block(start)
+
+    def _foreign_tool(self, start: BlockStart, *, reasoned: bool) -> bytes:
+        self._opaque = []
+        if start.kind is BlockKind.SERVER_CALL:
+            self._server.hold(start, reasoned=reasoned)
+            return b""
+        closed = self._message.close() if start.call_id in self._server.waiting else b""
+        return closed + self._server.answer(start)
+
+    def _flush_server(self) -> bytes:
+        if not self._server.waiting:
+            return b""
+        return self._message.close() + self._server.flush()
 
     def _finish_cut(self, status: str) -> bytes:
         """Finish the item of a call with broken arguments.
@@ -673,6 +833,9 @@ class ResponsesWriter:
                     return self._message.close() + self._announce(self._call)
                 # What signs the call comes first, so its item waits for the first of its arguments.
             case _ if start.vendor == _VENDOR:
+                if start.raw == NULL:
+                    return b""
+                self._server.own.add(start.call_id)
                 return self._message.close() + self._output.whole(one_line(start.raw))
             case _:
                 self._lose("server_block_dropped", f"{start.vendor} {start.kind}")

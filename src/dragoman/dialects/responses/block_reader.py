@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.dialects.cost import read_cost
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.responses.schema import (
     ANNOTATION,
+    HOSTED_ITEM,
     HOSTED_ITEMS,
+    HostedAction,
+    HostedItem,
     OutputItem,
     Part,
     PartEvent,
@@ -27,6 +30,13 @@ from dragoman.turn.events import (
     Flavor,
     OpaqueKind,
     Usage,
+)
+from dragoman.turn.server_tools import (
+    UNAVAILABLE,
+    ServerCall,
+    ServerKind,
+    ServerResult,
+    SourceRef,
 )
 from dragoman.turn.tools import ToolTable, wire_name
 from dragoman.wire.surrogates import Halves, join_surrogates
@@ -153,6 +163,7 @@ def _same(item: StreamItem, out: OutputItem) -> bool:
 def usage_of(usage: UsageObject) -> Usage:
     """Return the counts: cached input is part of `input_tokens` here and not in the turn."""
     into, out = usage.input_tokens_details, usage.output_tokens_details
+    ran = usage.server_side_tool_usage_details
     cached = (into.cached_tokens if into else 0) or 0
     written = (into.cache_write_tokens if into else 0) or 0
     details = into.cache_write_tokens_details if into else None
@@ -170,6 +181,8 @@ def usage_of(usage: UsageObject) -> Usage:
         cache_write_1h_tokens=long,
         reasoning_tokens=reasoning,
         cost=read_cost(usage.cost, usage.cost_in_usd_ticks),
+        searches=(ran.web_search_calls if ran else 0) or 0,
+        code_runs=(ran.code_interpreter_calls if ran else 0) or 0,
     )
 
 
@@ -215,7 +228,19 @@ class Pieces:
                 self._shell_call(item, out, SHELLS[NAME_BY_CALL[kind]].flavor)
             case _:
                 self._refusing = False
-                self.assembler.whole_block(_block_kind(kind), _VENDOR, raw)
+                self._hosted(kind, out, raw)
+
+    def _hosted(self, kind: str, out: OutputItem, raw: Raw) -> None:
+        """Emit the item of a vendor-run tool: its call, and its result if the item has it."""
+        read = read_server_item(raw)
+        if read is None:
+            self.assembler.whole_block(_block_kind(kind), _VENDOR, raw)
+            return
+        call_id = self.assembler.server_call(
+            read.call, call_id=out.id or "", vendor=_VENDOR, raw=raw, ran=True
+        )
+        if read.result is not None:
+            self.assembler.server_result(read.result, call_id=call_id, vendor=_VENDOR)
 
     def message_part(self, item: StreamItem, index: int, part: Part) -> None:
         if part.type == "refusal" or (part.text is None and part.refusal):
@@ -380,8 +405,8 @@ class Pieces:
                 0,
                 note.url or "",
                 note.title or "",
-                start=note.start_index,
-                end=note.end_index,
+                start=note.start_index if note.end_index else None,  # 0 and 0 name no place
+                end=note.end_index or None,
                 vendor=_VENDOR,
                 raw=raw,
             )
@@ -414,3 +439,52 @@ def _block_kind(kind: str) -> BlockKind:
     if kind in HOSTED_ITEMS or kind.endswith("_call"):
         return BlockKind.SERVER_CALL
     return BlockKind.OPAQUE
+
+
+# --- vendor-run tools -----------------------------------------------------------------------------
+
+
+class ReadTool(Struct, frozen=True):
+    """What an item of a vendor-run tool says."""
+
+    call: ServerCall
+    result: ServerResult | None = None  # None: the item does not say what was found
+
+
+def read_server_item(raw: Raw) -> ReadTool | None:
+    """Return what a vendor-run tool was asked and found; None if only the vendor can read it."""
+    try:
+        item = HOSTED_ITEM.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    failed = UNAVAILABLE if item.status == "failed" or item.error not in (None, "") else ""
+    match item.type:
+        case "web_search_call" | "openrouter:web_search":
+            return _read_search(item, failed)
+        case "code_interpreter_call":
+            call = ServerCall(ServerKind.CODE, arguments=Raw(encode({"code": item.code or ""})))
+            logs = "".join(one.logs or "" for one in item.outputs or ())
+            code = 1 if failed else 0
+            return ReadTool(call, ServerResult(ServerKind.CODE, output=logs, return_code=code))
+        case "mcp_call":
+            arguments = Raw(item.arguments.encode() if item.arguments else b"{}")
+            call = ServerCall(ServerKind.MCP, arguments=arguments, name=item.name or "")
+            output = item.output if isinstance(item.output, str) else ""
+            return ReadTool(call, ServerResult(ServerKind.MCP, output=output, error=failed))
+        case _:
+            return None
+
+
+def _read_search(item: HostedItem, failed: str) -> ReadTool | None:
+    """Return a search; the pages that a model opens while it searches are not searches."""
+    action = item.action or HostedAction()
+    if action.type not in ("", "search"):
+        return None
+    query = (action.query,) if action.query else ()
+    call = ServerCall(ServerKind.WEB_SEARCH, tuple(action.queries or ()) or query)
+    if failed:
+        return ReadTool(call, ServerResult(ServerKind.WEB_SEARCH, error=failed))
+    if action.sources is None:
+        return ReadTool(call)
+    found = {one.url: SourceRef(one.url, one.title or "") for one in action.sources if one.url}
+    return ReadTool(call, ServerResult(ServerKind.WEB_SEARCH, tuple(found.values())))

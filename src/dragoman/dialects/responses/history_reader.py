@@ -13,6 +13,7 @@ from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.responses.schema import (
     EASY_MESSAGE,
     HEAD,
+    HOSTED_ITEM,
     HOSTED_ITEMS,
     INPUT_ITEM,
     INPUT_ITEMS,
@@ -24,7 +25,6 @@ from dragoman.dialects.responses.schema import (
     CustomOutputItem,
     FunctionCallItem,
     FunctionOutputItem,
-    HostedItem,
     InputItem,
     ItemReference,
     LocalShellCallItem,
@@ -40,6 +40,7 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.dialects.responses.tools_reader import arguments_of, decode_tools
 from dragoman.dialects.sealing import unseal
+from dragoman.dialects.server_tools import is_minted, server_parts
 from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -232,6 +233,9 @@ class History:
         self._last: _Turn | None = None  # of them
         self._call_ids: dict[str, str] = {}  # by the ids of the calls' items
         self._signatures: dict[str, list[OpaqueState]] = {}  # of calls to come, by call id
+        self._restored: set[str] = (
+            set()
+        )  # items of vendor-run tools whose own state came before them
 
     def turns(self) -> tuple[Turn, ...]:
         """Return what was read."""
@@ -321,8 +325,11 @@ class History:
                 return decode_at(REFERENCE, raw, path)
             return decode_at(EASY_MESSAGE, raw, path)
         if head.type in HOSTED_ITEMS:
-            part = ServerToolPart(_VENDOR, _summary(head.type, raw), raw)
-            self._assistant(path).parts.append(part)
+            made_here = any(is_minted(head.id or "", prefix) for prefix in ("ws_", "ci_"))
+            if not made_here or head.id not in self._restored:
+                vendor = "" if made_here else _VENDOR
+                part = ServerToolPart(vendor, _summary(head.type, raw), raw)
+                self._assistant(path).parts.append(part)
             return None
         if head.type in _KNOWN_TYPES:
             item: InputItem = decode_at(INPUT_ITEM, raw, path)
@@ -402,6 +409,10 @@ class History:
             path=f"{path}.encrypted_content",
         )
         state = opened.state
+        if state is not None and state.kind is OpaqueKind.SERVER:
+            self._restored.add(opened.call_id)
+            self._assistant(path).parts += server_parts(state.data, state.origin) or ()
+            return
         if state is not None and state.kind is OpaqueKind.TOOL_SIGNATURE and opened.call_id:
             self._signatures.setdefault(opened.call_id, []).append(state)
             return
@@ -495,14 +506,11 @@ def _shell_text(outputs: Sequence[ShellOutput]) -> str:
     return "\n".join(texts)
 
 
-_HOSTED: Final = msgspec.json.Decoder(HostedItem)
-
-
 def _summary(kind: str, raw: Raw) -> str:
     """Return a line that describes what a vendor-run tool did."""
     name = kind.removesuffix("_call")
     try:
-        hosted = _HOSTED.decode(raw)
+        hosted = HOSTED_ITEM.decode(raw)
     except msgspec.MsgspecError:
         return f"[{name}]"
     about = ", ".join(hosted.queries or ()) or hosted.name or ""

@@ -242,13 +242,19 @@ class ItemEncoder:
         return self._native and flavor in BY_FLAVOR
 
     def _server_tool(self, turn: Turn, part: ServerToolPart) -> None:
-        if part.vendor == _VENDOR == self._profile.origin:
+        own = part.vendor == _VENDOR and (part.origin or _VENDOR) == self._profile.origin
+        # The vendor refuses a call without the reasoning that came before it.
+        if own and not (part.reasoned and not self._after_reasoning()):
             self._spoken = None
             self._items.append(part.raw)
             return
         self._losses.append(Loss("content_flattened", turn.path, part.summary))
         if part.summary:
             self._add_text(turn, {"type": "output_text", "text": part.summary})
+
+    def _after_reasoning(self) -> bool:
+        last = self._items[-1] if self._items else None
+        return isinstance(last, dict) and last.get("type") == "reasoning"
 
     def _opaque(self, part: OpaquePart) -> _Item:
         if part.vendor == _VENDOR == self._profile.origin:

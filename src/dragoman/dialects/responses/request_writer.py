@@ -27,7 +27,8 @@ from dragoman.dialects.responses.history_writer import ItemEncoder
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
-from dragoman.dialects.tool_policy import base_kind, forced_tool_with_thinking
+from dragoman.dialects.server_tools import kind_of
+from dragoman.dialects.tool_policy import forced_tool_with_thinking
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
@@ -44,6 +45,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     Turn,
 )
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import ToolTable
 
 # --- thinking ---------------------------------------------------------------------------------------
@@ -82,6 +84,10 @@ _NO_FIELD: Final = frozenset(
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 
 _LOGPROBS: Final = "message.output_text.logprobs"
+_SHOWN: Final = {
+    ServerKind.WEB_SEARCH: "web_search_call.action.sources",
+    ServerKind.CODE: "code_interpreter_call.outputs",
+}
 
 # Fields of other dialects that ask for something no Responses upstream has: without them the request
 # would mean something else.
@@ -139,6 +145,8 @@ class _Encoder:
         thinking = self._agree(toolset)
         if toolset.choice is not None:
             body["tool_choice"] = toolset.choice
+        if toolset.max_calls is not None:
+            body["max_tool_calls"] = toolset.max_calls
         if toolset.parallel is not None:
             body["parallel_tool_calls"] = toolset.parallel
         reasoning = reasoning_settings(request, thinking, self._profile, self.losses)
@@ -152,7 +160,7 @@ class _Encoder:
         if request.sampling != NO_SAMPLING:
             body |= sampling_fields(request, self._profile, self.losses, refused=_NO_FIELD)
         self._platform()
-        body["include"] = self._include()
+        body["include"] = self._include(toolset)
         body["store"] = False
         body["stream"] = request.stream
         self._extensions()
@@ -246,13 +254,16 @@ class _Encoder:
         elif request.logprobs:
             self._lose("logprobs_dropped", "logprobs")
 
-    def _include(self) -> list[str]:
+    def _include(self, toolset: Toolset) -> list[str]:
         request = self._request
         include = [_ENCRYPTED]
         if request.logprobs and self._profile.supports_logprobs:
             include.append(_LOGPROBS)
         if self._native:
             include += [one for one in request.include if one not in (_ENCRYPTED, _LOGPROBS)]
+        # Without being asked, the vendor shows neither what a search found nor what code printed.
+        if request.dialect != "responses":
+            include += [_SHOWN[does] for does in toolset.runs if does in _SHOWN]
         return include
 
     def _extensions(self) -> None:
@@ -346,7 +357,7 @@ def fit_tools(
 
 def _fits(tool: Tool, profile: Profile) -> bool:
     if tool.server:
-        return profile.runs(base_kind(tool.kind), "responses")
+        return profile.runs(tool.does or ServerKind.OTHER, "responses")
     return tool.flavor is Flavor.FUNCTION and not tool.namespace
 
 
@@ -388,7 +399,7 @@ def _history(items: list[Raw], target: Target, losses: list[Loss]) -> list[Raw] 
         for at, (kind, _) in enumerate(kinds)
         if kind.endswith("_call")
         and kind not in ("function_call", *_CALLS)
-        and not target.profile.runs(base_kind(kind.removesuffix("_call")), "responses")
+        and not target.profile.runs(kind_of(kind.removesuffix("_call")), "responses")
     ]
     if not calls and not hosted:
         return None

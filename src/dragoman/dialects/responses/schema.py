@@ -330,6 +330,11 @@ class OutputDetails(Struct, frozen=True, gc=False):
     reasoning_tokens: int | None = None
 
 
+class ToolUsage(Struct, frozen=True, gc=False):
+    web_search_calls: int | None = None
+    code_interpreter_calls: int | None = None
+
+
 class UsageObject(Struct, frozen=True, gc=False):
     input_tokens: int | None = None
     input_tokens_details: InputDetails | None = None
@@ -338,6 +343,7 @@ class UsageObject(Struct, frozen=True, gc=False):
     total_tokens: int | None = None
     cost: Raw = NULL
     cost_in_usd_ticks: Raw = NULL
+    server_side_tool_usage_details: ToolUsage | None = None  # xAI
 
 
 class IncompleteDetails(Struct, frozen=True, gc=False):
@@ -538,26 +544,42 @@ class FunctionOutputOut(Struct, gc=False, tag_field="type", tag="function_call_o
     output: str
 
 
-class HostedAction(Struct, frozen=True, gc=False):
-    query: str | None = None
+class HostedSource(Struct, frozen=True, gc=False):
     url: str | None = None
+    title: str | None = None
+
+
+class HostedAction(Struct, frozen=True, gc=False):
+    """What a search did."""
+
+    type: str = ""
+    query: str | None = None
+    queries: list[str] | None = None
+    url: str | None = None
+    sources: list[HostedSource] | None = None
+
+
+class HostedOutput(Struct, frozen=True, gc=False):
+    logs: str | None = None
 
 
 class HostedItem(Struct, frozen=True):
-    """What of a vendor-run tool's item can be put in words."""
+    """The item of a vendor-run tool, as far as other vendors' tools do the same."""
 
-    action: HostedAction | None = None
-    queries: list[str] | None = None
-    name: str | None = None
+    type: str = ""
+    id: str | None = None
     status: str | None = None
+    action: HostedAction | None = None
+    code: str | None = None
+    outputs: list[HostedOutput] | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: object = None
+    error: object = None
+    queries: list[str] | None = None
 
 
-class ForeignSearch(Struct, frozen=True):
-    """What two vendors' definitions of a web search have in common."""
-
-    allowed_domains: list[str] | None = None
-    search_context_size: str | None = None
-    user_location: Raw = NULL
+HOSTED_ITEM: Final = msgspec.json.Decoder(HostedItem)
 
 
 class StreamError(Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
-from dragoman.dialects.tool_policy import base_kind
+from dragoman.dialects.server_tools import base_kind, kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolChoice
@@ -219,6 +219,8 @@ def _decode_tool(given: ToolDefinition, raw: Raw, path: str, namespace: str) -> 
             return Tool(
                 name=given.name or given.type,
                 server=True,
+                does=kind_of(given.type),
+                server_options=read_options(raw),
                 kind=given.type,
                 vendor=_VENDOR,
                 raw=raw,

@@ -6,21 +6,24 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.request_reader import ResponsesRequest
-from dragoman.dialects.responses.schema import NULL, ForeignSearch
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, namespace_descriptions
+from dragoman.dialects.server_tools import (
+    base_kind,
+    kept_options,
+    limited_domains,
+    options_of,
+    written_place,
+)
 from dragoman.dialects.tool_policy import (
-    CHAT_SEARCH,
     FREE_INPUT,
     NO_ARGUMENTS,
-    base_kind,
     declared_tools,
     flat_name,
     function_description,
     parallel_flag,
     refuse_schemaless,
-    search_location,
-    search_options,
     strict_flag,
     weakened,
     written_choice,
@@ -30,6 +33,7 @@ from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import ToolTable, made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -37,9 +41,7 @@ from dragoman.turn.tools import ToolTable, made_once, wire_name
 _Definition: TypeAlias = dict[str, object] | Raw
 
 _VENDOR: Final = "openai"
-
-
-_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
+_OWN_TYPES: Final = {ServerKind.WEB_SEARCH: "web_search", ServerKind.CODE: "code_interpreter"}
 
 
 class Definitions(Struct, frozen=True, gc=False):
@@ -47,6 +49,7 @@ class Definitions(Struct, frozen=True, gc=False):
 
     sent: dict[tuple[str, str], Tool]  # by name and namespace
     json: Raw  # all of them, as a list
+    max_calls: int | None  # how often the vendor-run tool may be used
     losses: tuple[Loss, ...]
 
 
@@ -65,16 +68,19 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     Raises:
         UntranslatableError: a tool has no form that the upstream takes.
     """
-    definer = _Definer(audience)
+    definer = _Definer(audience, alone=sum(tool.server for tool in tools) == 1)
     for tool in tools:
         definer.define(tool)
-    return Definitions(definer.sent, Raw(encode(definer.tools)), tuple(definer.losses))
+    json = Raw(encode(definer.tools))
+    return Definitions(definer.sent, json, definer.max_calls, tuple(definer.losses))
 
 
 class _Definer:
     """Define one tool after the other."""
 
-    def __init__(self, audience: Audience) -> None:
+    def __init__(self, audience: Audience, *, alone: bool) -> None:
+        self.max_calls: int | None = None
+        self._alone = alone  # one tool at most runs at the vendor
         self.tools: list[_Definition] = []
         self.sent: dict[tuple[str, str], Tool] = {}
         self.losses: list[Loss] = []
@@ -150,27 +156,41 @@ class _Definer:
         return flat_name(tool, self.losses)
 
     def _server_tool(self, tool: Tool) -> _Definition | None:
-        kind = base_kind(tool.kind)
-        # Chat's search has options where this dialect has a tool.
-        own = tool.vendor == _VENDOR and tool.raw is not None and tool.path != CHAT_SEARCH
-        runs = self._profile.runs(kind, "responses")
+        does = tool.does or ServerKind.OTHER
+        own = tool.vendor == _VENDOR and tool.raw is not None
+        runs = self._profile.runs(does, "responses")
         if own and (self._native or runs):
             return tool.raw
-        if kind == "web_search" and runs and tool.raw is not None:
-            return self._search(tool)
-        self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind))
+        if runs and does is ServerKind.WEB_SEARCH and options_of(tool).live:
+            return self._mapped(tool, self._search(tool))
+        if runs and does is ServerKind.CODE:
+            kept_options(tool, (), self.losses)
+            return self._mapped(tool, {"type": "code_interpreter", "container": {"type": "auto"}})
+        detail = tool.kind if options_of(tool).live else "cached search only"
+        self.losses.append(Loss("server_tool_dropped", tool.path, detail))
         return None
 
-    def _search(self, tool: Tool) -> _Definition:
-        carried = ("allowed_domains", "search_context_size", "user_location")
-        given = search_options(tool, _SEARCH, carried, self.losses)
+    def _mapped(self, tool: Tool, item: dict[str, object]) -> _Definition:
+        self.losses.append(Loss("server_tool_mapped", tool.path, str(item["type"])))
+        return item
+
+    def _search(self, tool: Tool) -> dict[str, object]:
+        kept = [one for one in self._profile.search_options if one != "max_uses" or self._alone]
+        asked = kept_options(tool, kept, self.losses)
+        asked = limited_domains(tool, asked, self._profile.search_domains, self.losses)
         item: dict[str, object] = {"type": "web_search"}
-        if given.allowed_domains:
-            item["filters"] = {"allowed_domains": given.allowed_domains}
-        if given.user_location != NULL:
-            item["user_location"] = search_location(given.user_location)
-        if given.search_context_size is not None:
-            item["search_context_size"] = given.search_context_size
+        filters: dict[str, object] = {}
+        if asked.allowed:
+            filters["allowed_domains"] = asked.allowed
+        if asked.blocked:
+            filters["excluded_domains"] = asked.blocked
+        if filters:
+            item["filters"] = filters
+        if asked.place is not None:
+            item["user_location"] = written_place(asked.place)
+        if asked.context:
+            item["search_context_size"] = asked.context
+        self.max_calls = asked.max_uses
         return item
 
 
@@ -196,6 +216,7 @@ class Toolset:
         defined = define(tools, Audience(profile, native, namespaces))
         losses += defined.losses
         self._sent = defined.sent
+        self.max_calls: int | None = defined.max_calls
         has_tools = bool(defined.sent)
         choice = request.tool_choice
         named = choice is not None and bool(choice.name)
@@ -207,6 +228,10 @@ class Toolset:
         )
         self.forced: bool = written.forced  # a tool must be called
         self.tools: Raw | None = defined.json if has_tools and written.with_tools else None
+        # What the vendor-run tools do that the upstream gets.
+        self.runs: list[ServerKind] = [
+            tool.does for tool in defined.sent.values() if tool.does and self.tools is not None
+        ]
         self.choice: object = written.mode
         if choice is not None and written.mode == "tool":
             self.choice = self._named(choice)
@@ -225,8 +250,19 @@ class Toolset:
 
     def _named(self, choice: ToolChoice) -> object:
         tool = self._sent.get((choice.name, choice.namespace))
-        if tool is not None and (tool.server or (self._native and tool.flavor in BY_FLAVOR)):
-            return {"type": "web_search" if base_kind(tool.kind) == "web_search" else tool.kind}
+        if tool is not None and tool.server and len(self._sent) == 1:
+            return "required"  # every host knows that
+        if tool is not None and tool.server and not self._native:
+            path = path_of(self._request, "tool_choice")
+            self._losses.append(Loss("tool_choice_adjusted", path, f"{tool.name} became required"))
+            return "required"
+        if tool is not None and tool.server:
+            does = tool.does
+            word = _OWN_TYPES.get(does or ServerKind.OTHER) if tool.vendor != _VENDOR else None
+            searches = does is ServerKind.WEB_SEARCH
+            return {"type": word or ("web_search" if searches else tool.kind)}
+        if tool is not None and self._native and tool.flavor in BY_FLAVOR:
+            return {"type": base_kind(tool.kind)}
         custom = self._native and tool is not None and tool.flavor is Flavor.CUSTOM
         if self._native and choice.namespace:
             name = choice.name

@@ -158,6 +158,7 @@ _ALL: Final = (
         description="xAI, Grok models",
         base_url="https://api.x.ai/v1",
         others={"responses": ""},
+        profile="xai",
         key_variable="XAI_API_KEY",
         model="grok-4",
         hosts=("api.x.ai",),

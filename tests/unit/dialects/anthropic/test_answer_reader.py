@@ -23,6 +23,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerKind, ServerResult
 from dragoman.wire.sse import Frame
 from tests.support.messages import exchange, read
 
@@ -238,7 +239,8 @@ def test_cut_input_of_a_vendors_call_is_wrapped() -> None:
         *END,
     )
 
-    (start,) = [event for event in events if isinstance(event, BlockStart)]
+    start, failed = [event for event in events if isinstance(event, BlockStart)]
+    assert ServerResult(ServerKind.WEB_SEARCH, error="unavailable") == failed.server
     assert {"_raw": '{"query":"os'} == msgspec.json.decode(start.raw)["input"]
     assert ["block_unclosed"] == losses(events)
 
@@ -272,7 +274,8 @@ def test_deltas_without_a_start_are_read_by_their_type() -> None:
         )
     )
 
-    assert ["reasoning", "text"] == [block.kind for block in answer.blocks]
+    kinds = ["reasoning", "text", "server_call", "server_result"]  # an address proves a search
+    assert kinds == [block.kind for block in answer.blocks]
     assert "s" == answer.blocks[0].opaque[0].data
     assert "u" == answer.blocks[1].citations[0].url
 

@@ -421,10 +421,20 @@ def test_blocks_of_other_vendors_are_dropped_and_reported(kind: BlockKind, code:
 def test_citations_of_the_vendor_are_written_and_others_reported() -> None:
     own = Citation(0, vendor="anthropic", raw=Raw(b'{"type":"char_location"}'))
     writer = DIALECT.writer(exchange())
-    events = [START, *block(BlockKind.TEXT, TextDelta(0, "a"), own, Citation(0, url="u")), *END]
+    events = [
+        START,
+        *block(
+            BlockKind.TEXT, TextDelta(0, "a"), own, Citation(0, url="u"), Citation(0, title="t")
+        ),
+        *END,
+    ]
     out = b"".join(writer.send(event) for event in events)
 
     assert b'"delta":{"type":"citations_delta","citation":{"type":"char_location"}}' in out
+    assert (
+        b'"citation":{"type":"web_search_result_location","url":"u","title":"u","cited_text":"",'
+        b'"encrypted_index":""}'
+    ) in out
     assert ["citations_dropped"] == [loss.code for loss in writer.losses]
 
 

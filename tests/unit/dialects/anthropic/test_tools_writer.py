@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from dragoman.dialects.server_tools import read_options
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
@@ -18,6 +19,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     Turn,
 )
+from dragoman.turn.server_tools import ServerKind
 from tests.support.messages import TOOL, ask, codes, decode, encode
 
 LS = Tool(name="ls", schema=Raw(b'{"type":"object"}'))
@@ -139,12 +141,34 @@ def test_server_tool_of_the_vendor_returns_as_it_was() -> None:
     assert ["server_tool_dropped"] == codes(request, CLONE)
 
 
+def openai_search(raw: bytes) -> Tool:
+    return Tool(
+        name="web_search",
+        server=True,
+        does=ServerKind.WEB_SEARCH,
+        server_options=read_options(Raw(raw)),
+        kind="web_search",
+        vendor="openai",
+        raw=Raw(raw),
+    )
+
+
+def test_both_lists_of_domains_never_go_out_together() -> None:
+    both = b'{"allowed_domains":["a.example"],"blocked_domains":["b.example"]}'
+    request = ask(tools=(openai_search(both),))
+
+    (search,) = encode(request, "anthropic")["tools"]
+    assert ["a.example"] == search["allowed_domains"]
+    assert "blocked_domains" not in search
+    assert "tool_option_dropped" in codes(request, "anthropic")
+
+
 def test_web_search_of_another_dialect_is_mapped() -> None:
     raw = (
         b'{"type":"web_search","filters":{"allowed_domains":["x.example"]},'
         b'"user_location":{"type":"approximate","city":"Oslo"}}'
     )
-    search = Tool(name="web_search", server=True, kind="web_search", vendor="openai", raw=Raw(raw))
+    search = openai_search(raw)
 
     assert [
         {
@@ -156,9 +180,9 @@ def test_web_search_of_another_dialect_is_mapped() -> None:
     ] == tools(search)
 
 
-@pytest.mark.parametrize("raw", [None, Raw(b'{"user_location":5}')])
-def test_web_search_without_readable_options_is_plain(raw: Raw | None) -> None:
-    search = Tool(name="web_search", server=True, kind="web_search", vendor="openai", raw=raw)
+@pytest.mark.parametrize("raw", [b"{}", b'{"user_location":5}'])
+def test_web_search_without_readable_options_is_plain(raw: bytes) -> None:
+    search = openai_search(raw)
 
     assert [{"type": "web_search_20250305", "name": "web_search"}] == tools(search)
 

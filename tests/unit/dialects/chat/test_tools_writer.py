@@ -15,6 +15,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     Turn,
 )
+from dragoman.turn.server_tools import Place, ServerKind, ServerOptions
 from tests.unit.dialects.chat.support import PLAIN, codes, decode, encode, foreign, user
 
 EMPTY = {"type": "object", "properties": {}}
@@ -126,11 +127,15 @@ def test_built_in_tools_of_other_vendors_are_functions_or_refused() -> None:
 
 
 def test_server_tools_are_mapped_or_dropped() -> None:
-    location = b'{"user_location":{"type":"approximate","city":"Oslo"},"max_uses":3}'
     search = Tool(
-        name="web_search", server=True, kind="web_search", vendor="anthropic", raw=Raw(location)
+        name="web_search",
+        server=True,
+        does=ServerKind.WEB_SEARCH,
+        server_options=ServerOptions(place=Place(city="Oslo"), max_uses=3),
+        kind="web_search",
+        vendor="anthropic",
     )
-    has = Profile(name="x", server_tools=("web_search",))
+    has = Profile(name="x", chat_search="options")
 
     body, lost = sent(search, Tool(name="f"))
     mapped, _ = sent(search, profile=has)
@@ -146,7 +151,8 @@ def test_server_tools_are_mapped_or_dropped() -> None:
 def test_server_tools_of_a_chat_client_return_as_they_are() -> None:
     tool = {"type": "web_search", "web_search": {"enable": True}}
 
-    body, encoded = encode(decode({"tools": [tool], "web_search_options": {"a": 1}}))
+    anyone = Profile(name="x", vendor_models=True)
+    body, encoded = encode(decode({"tools": [tool], "web_search_options": {"a": 1}}), anyone)
 
     assert [tool] == body["tools"]
     assert {"a": 1} == body["web_search_options"]

@@ -5,6 +5,7 @@ from msgspec import Raw, structs
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import USER as ROLE
 from dragoman.turn.request import Request, TextPart, Tool, ToolChoice, Turn
+from dragoman.turn.server_tools import ServerKind
 from tests.unit.dialects.gemini.support import target, written
 
 SCHEMA = Raw(b'{"$schema":"x","type":"object","properties":{"a":{"type":"string","minLength":1}}}')
@@ -69,13 +70,18 @@ def test_names_and_options_that_google_does_not_take():
 
 def test_a_search_of_another_vendor_is_googles():
     search = Tool(
-        name="web_search", server=True, kind="web_search", vendor="openai", raw=Raw(b"{}")
+        name="web_search",
+        server=True,
+        does=ServerKind.WEB_SEARCH,
+        kind="web_search",
+        vendor="openai",
+        raw=Raw(b"{}"),
     )
     shell = Tool(name="shell", server=True, kind="shell", vendor="openai", raw=Raw(b"{}"))
     body, losses = written(said(LOOK, search, shell))
 
     assert {"googleSearch": {}} == body["tools"][1]
-    assert ["server_tool_dropped"] == losses
+    assert ["server_tool_mapped", "server_tool_dropped"] == losses
 
 
 def test_choices():

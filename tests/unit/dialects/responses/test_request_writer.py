@@ -41,6 +41,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.turn.server_tools import ServerKind, ServerOptions
 
 CLONE = Profile(name="clone")
 OPENAI = Profile(
@@ -517,6 +518,8 @@ def test_f6_namespaces_stay_where_they_are_known() -> None:
 SEARCH = Tool(
     name="web_search",
     server=True,
+    does=ServerKind.WEB_SEARCH,
+    server_options=ServerOptions(allowed=("a.example",), max_uses=3),
     kind="web_search_20250305",
     vendor="anthropic",
     raw=Raw(b'{"type":"web_search_20250305","allowed_domains":["a.example"],"max_uses":3}'),
@@ -531,7 +534,8 @@ def test_a_search_is_translated_where_there_is_one() -> None:
     assert [{"type": "web_search", "filters": {"allowed_domains": ["a.example"]}}] == body(
         request, profile
     )["tools"]
-    assert ["tool_option_dropped"] == codes(request, profile)
+    assert 3 == body(request, profile)["max_tool_calls"]
+    assert ["server_tool_mapped"] == codes(request, profile)
 
 
 def test_a_search_is_dropped_and_reported_where_there_is_none() -> None:

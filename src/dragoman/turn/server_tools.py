@@ -1,0 +1,168 @@
+"""Tools that a vendor runs itself: what they do, how they are set up, what they were asked and what they found.
+
+A client of one vendor declares `web_search_20250305`, another one `web_search` or `googleSearch`; answers hold
+`server_tool_use` blocks, `web_search_call` items or grounding metadata.  The types here say the same for all of
+them.  Knows no field names of any dialect.
+"""
+
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Raw, Struct
+
+# Sources of one answer that are collected from its citations.
+MAX_SOURCES: Final = 100
+
+
+class ServerKind(StrEnum):
+    """What a vendor-run tool does, whichever vendor runs it.
+
+    Attributes:
+        WEB_SEARCH: Searches the web.
+        WEB_FETCH: Reads a page whose address is known.
+        CODE: Runs code in the vendor's container.
+        FILE_SEARCH: Searches files that are stored at the vendor.
+        IMAGE: Makes images.
+        MCP: Calls tools of a remote MCP server.
+        TOOL_SEARCH: Searches the declared tools.
+        MAPS: Answers questions about places.
+        OTHER: Anything else; only its own vendor has it.
+    """
+
+    WEB_SEARCH = "web_search"
+    WEB_FETCH = "web_fetch"
+    CODE = "code_execution"
+    FILE_SEARCH = "file_search"
+    IMAGE = "image_generation"
+    MCP = "mcp"
+    TOOL_SEARCH = "tool_search"
+    MAPS = "maps"
+    OTHER = "other"
+
+
+class Place(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where the user roughly is; an empty field was not given."""
+
+    city: str = ""
+    region: str = ""
+    country: str = ""
+    timezone: str = ""
+
+
+class ServerOptions(Struct, frozen=True, gc=False, kw_only=True):
+    """How a client sets up a vendor-run tool; an empty field was not given.
+
+    Attributes:
+        max_uses: How often the tool may be used for one answer.
+        allowed: The only domains that may be used.
+        blocked: Domains that may not be used.
+        place: Where the user is.
+        context: How much of the results the model reads.
+        max_results: How many results each search returns.
+        max_tokens: How much of a page is read.
+        live: False: only what the vendor has in its cache, without traffic to the web.
+        always: The tool runs whatever the model decides.
+        rest: Names of options that have no place above.
+    """
+
+    max_uses: int | None = None
+    allowed: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    place: Place | None = None
+    context: str = ""
+    max_results: int | None = None
+    max_tokens: int | None = None
+    live: bool = True
+    always: bool = False
+    rest: tuple[str, ...] = ()
+
+
+NO_OPTIONS: Final = ServerOptions()
+
+
+class SourceRef(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that a tool found.
+
+    Attributes:
+        url: Its address.
+        title: Its title; empty if the vendor gave none.
+        snippet: A part of its text.
+        age: When it was published, in the vendor's words.
+    """
+
+    url: str
+    title: str = ""
+    snippet: str = ""
+    age: str = ""
+
+    @property
+    def shown_title(self) -> str:
+        """The title, or the host if there is none: readers of some dialects demand one."""
+        return self.title or host_of(self.url)
+
+
+def host_of(url: str) -> str:
+    """Return the host of an address; the address itself if it has none."""
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+class ServerCall(Struct, frozen=True, gc=False, tag="call", tag_field="is"):
+    """A vendor-run tool was used.
+
+    Attributes:
+        does: What the tool does.
+        queries: Searches: what was searched for; empty if the vendor does not say.  Fetches: the address.
+        arguments: Other tools: what they were called with, as JSON; for code `{"code": …}`.
+        name: MCP: the tool's name.
+    """
+
+    does: ServerKind
+    queries: tuple[str, ...] = ()
+    arguments: Raw = Raw(b"null")
+    name: str = ""
+
+
+class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
+    """What a vendor-run tool found.
+
+    Attributes:
+        does: What the tool does.
+        sources: What a search found, or the page that was read.
+        output: What code or a remote tool printed; the text of a page.
+        error: Why it failed, in Anthropic's words; empty: it did not fail.
+        return_code: Of code: 0 if it succeeded.
+    """
+
+    does: ServerKind
+    sources: tuple[SourceRef, ...] = ()
+    output: str = ""
+    error: str = ""
+    return_code: int | None = None
+
+
+# Why a tool failed.
+UNAVAILABLE: Final = "unavailable"
+TOO_MANY: Final = "too_many_requests"
+
+
+def summary_of(server: ServerCall | ServerResult) -> str:
+    """Return what a tool was asked or found, for a model whose API has no place for it."""
+    word = str(server.does).replace("_", " ")
+    if isinstance(server, ServerCall):
+        about = " | ".join(server.queries) or server.name
+        return f"[{word}: {about}]" if about else f"[{word}]"
+    if server.error:
+        return f"[{word} failed: {server.error}]"
+    lines = [f"{one.shown_title} — {one.url}" for one in server.sources[:_MOST_LINES]]
+    if server.output:
+        lines.append(server.output[:_MOST_OUTPUT])
+    listed = "\n".join(lines)
+    return f"[{word} result:\n{listed}]" if listed else f"[{word} result: not shown]"
+
+
+_MOST_LINES: Final = 10  # sources that are shown in a summary
+_MOST_OUTPUT: Final = 4000  # characters of output there
