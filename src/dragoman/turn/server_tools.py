@@ -5,14 +5,15 @@ A client of one vendor declares `web_search_20250305`, another one `web_search` 
 them.  Knows no field names of any dialect.
 """
 
+import re
 from enum import StrEnum
 from typing import Final
-from urllib.parse import urlsplit
 
 from msgspec import Raw, Struct
 
 # Sources of one answer that are collected from its citations.
 MAX_SOURCES: Final = 100
+_HOST: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:\[\]]+)")
 
 
 class ServerKind(StrEnum):
@@ -104,10 +105,8 @@ class SourceRef(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def host_of(url: str) -> str:
     """Return the host of an address; the address itself if it has none."""
-    try:
-        return urlsplit(url).hostname or url
-    except ValueError:
-        return url
+    found = _HOST.match(url)
+    return found[1].lower() if found else url
 
 
 class ServerCall(Struct, frozen=True, gc=False, tag="call", tag_field="is"):
