@@ -35,7 +35,7 @@ _OutTool: TypeAlias = schema.ToolDefinition | Raw
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
-# The vendor's tools that stand for others': the version that every host knows, and the options it takes.
+# The vendor's tools that replace others': the version that every host knows, and the options it takes.
 _OWN_TOOLS: Final[dict[ServerKind, tuple[str, ...]]] = {
     ServerKind.WEB_SEARCH: ("web_search_20250305", "max_uses", "allowed", "blocked", "place"),
     ServerKind.WEB_FETCH: ("web_fetch_20250910", "max_uses", "allowed", "blocked", "max_tokens"),
