@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -263,28 +264,38 @@ def request_head(
     Raises:
         TransportError: a header cannot be written.
     """
+    head = _head(method, url, tuple(headers.items()), proxy)
+    if body is None:
+        return head + b"\r\n"
+    # Test: tests/servers/test_proxy_py.py.  It adds a second `Content-Length` to one in lower case.
+    name = b"content-length" if proxy is None else b"Content-Length"
+    return b"%b%b: %d\r\n\r\n" % (head, name, len(body))
+
+
+@lru_cache(maxsize=64)  # the requests to one server mostly differ in their length alone
+def _head(
+    method: str, url: URL, headers: tuple[tuple[str, str], ...], proxy: Proxy | None
+) -> bytes:
+    """Return the head of a request up to the length of its body."""
     host = _bracketed(url.raw_host or "")
     if url.port != _PORTS[url.scheme]:
         host = f"{host}:{url.port}"
     headers_out = {"host": host, **_ALWAYS}
-    for name, value in headers.items():
+    for name, value in headers:
         headers_out[name.lower()] = value
+    headers_out.pop("content-length", None)
     target = url.raw_path_qs
     if proxy is not None:
         target = f"{url.scheme}://{host}{target}"
         if proxy.authorization:
             headers_out["proxy-authorization"] = proxy.authorization
-    if body is not None:
-        headers_out["content-length"] = str(len(body))
-    if proxy is not None:
-        # Test: tests/servers/test_proxy_py.py.  It adds a second `Content-Length` to one in lower case.
         headers_out = {name.title(): value for name, value in headers_out.items()}
     lines = [f"{name}: {value}" for name, value in headers_out.items()]
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
         refused = f"the header `{bad[:40]!a}` contains a character that a header cannot contain"
         raise TransportError("connect", "upstream_address", refused)
-    return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "", "")).encode()
+    return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "")).encode()
 
 
 def _connect_head(server: Server, proxy: Proxy) -> bytes:
