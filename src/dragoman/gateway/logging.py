@@ -9,12 +9,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias, get_origin
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.headers import decimal, is_request_id
@@ -97,6 +97,12 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "warning" if self.status >= 400 or self.error else "info"
 
 
+_TEXTS: Final = tuple(one.name for one in structs.fields(RequestRecord) if one.type is str)
+_LISTS: Final = tuple(
+    one.name for one in structs.fields(RequestRecord) if get_origin(one.type) is tuple
+)
+
+
 class Logger:
     """Writes lines to one stream.  A stream that cannot be written to does no harm to requests."""
 
@@ -144,7 +150,14 @@ class Logger:
 
     def clean_record(self, record: RequestRecord) -> dict[str, object]:
         """Return the fields of a request's line, as the log may show them."""
-        return self._clean(msgspec.to_builtins(record))
+        facts: dict[str, Any] = msgspec.to_builtins(record)
+        for name in _TEXTS:
+            if name in facts:
+                facts[name] = self._shown.get(facts[name]) or self._show(name, facts[name])
+        for name in _LISTS:
+            if name in facts:
+                facts[name] = self._clean_items(facts[name])
+        return facts
 
     def redact(self, text: str) -> str:
         """Return a text without secrets."""
@@ -189,24 +202,23 @@ class Logger:
             elif not value:
                 continue
             elif isinstance(value, str):
-                shown = self._shown.get(value)
-                if shown is None:
-                    own = name == "id" and is_request_id(value)  # another one on every line
-                    shown = value if own else self._show(value)
-                clean[name] = shown
+                clean[name] = self._shown.get(value) or self._show(name, value)
             elif isinstance(value, tuple):
-                clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
+                clean[name] = self._clean_items(value)
             else:
                 clean[name] = value
         return clean
 
-    def _clean_item(self, item: object) -> object:
-        if isinstance(item, dict):
-            return self._clean(item)
-        return self._show(str(item))
+    def _clean_items(self, items: Sequence[object]) -> tuple[object, ...]:
+        return tuple(
+            self._clean(one) if isinstance(one, dict) else self._show("", str(one))
+            for one in items[:_MAX_ITEMS]
+        )
 
-    def _show(self, text: str) -> str:
-        """Return a text as a line may show it."""
+    def _show(self, name: str, text: str) -> str:
+        """Return a text as a line may show it under a name."""
+        if name == "id" and is_request_id(text):
+            return text  # another one on every line
         # Redaction comes before the cut, or half a secret would stay.
         shown = _UNPRINTABLE.sub("?", redact(text, self._secrets))
         if len(shown) > _MAX_TEXT:

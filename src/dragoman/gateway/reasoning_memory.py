@@ -330,6 +330,7 @@ class ReasoningMemory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_entries = entries  # 0: remember no reasoning
+        self.is_shared: bool = notes is not None and entries > 0  # other processes may know more
         self._seconds = seconds
         self._clock = clock
         self._slots: OrderedDict[tuple[Place, str], _Slot] = OrderedDict()  # by last use
@@ -434,7 +435,7 @@ class ReasoningMemory:
 
         It waits only for calls that this process sees for the first time and did not make itself.
         """
-        if self._notes is None or not self._max_entries or not request.has_calls:
+        if self._notes is None or not self.is_shared or not request.has_calls:
             return
         place = (owner, origin, _beginning(request))
         now = self._clock()

@@ -271,8 +271,10 @@ class UpstreamCall:
     async def _write(self) -> Failure | None:
         """Write the request in the upstream's dialect, or return why that is impossible."""
         self._profile = self._runtime.reasoning_hosts.profile_for(self._hop)
-        request, owner = self._accepted.request, self._context.owner
-        await self._runtime.memory.fetch(request, owner, self._profile.origin)
+        memory = self._runtime.memory
+        if memory.is_shared:
+            request, owner = self._accepted.request, self._context.owner
+            await memory.fetch(request, owner, self._profile.origin)
         try:
             size = len(self._accepted.client.body)
             await self._runtime.heavy.run(size, self._write_now)

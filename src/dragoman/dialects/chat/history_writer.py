@@ -83,14 +83,19 @@ _MAX_MARKS: Final = 4  # of a prefix worth caching; vendors take no more
 Attachment: TypeAlias = ImagePart | DocumentPart | SearchResultPart
 
 
+def takes_marks(profile: Profile) -> bool:
+    """Return whether the upstream takes marks of prefixes worth caching."""
+    return profile.cache_control or profile.cache_breakpoints
+
+
 class Marks:
     """Hand out the marks of prefixes worth caching: the last few, where there are too many."""
 
     def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
         self._profile = profile
-        self.active: bool = profile.cache_control or profile.cache_breakpoints
+        self._active = takes_marks(profile)
         self._skip = 0
-        if self.active:
+        if self._active:
             count = sum(hint is not None for hint in _hints(request))
             self._skip = max(0, count - _MAX_MARKS)
             if self._skip:
@@ -98,7 +103,7 @@ class Marks:
 
     def text(self, text: str, hint: CacheHint | None) -> TextOut:
         """Return a text part with its mark."""
-        if hint is None or not self.active:
+        if hint is None or not self._active:
             return TextOut(text)
         if self._skip:
             self._skip -= 1
@@ -463,8 +468,7 @@ class Messages:
         self._profile = profile
         self._losses = losses
         self._thinks = thinks  # the upstream may think
-        self._parts = Parts(request, profile, losses)
-        self._plain = not self._parts.marks.active  # texts have no cache marks
+        self._plain = not takes_marks(profile)  # texts have no cache marks
         self._ids = UpstreamIds(profile.id_style, target.known_ids)
         # A turn without reasoning may get some all the same.
         self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
@@ -498,6 +502,11 @@ class Messages:
         if self._request.cache_all is not None:
             self._mark_end(messages, self._request.cache_all)
         return messages
+
+    @cached_property
+    def _parts(self) -> Parts:
+        """Writes what is more than plain text."""
+        return Parts(self._request, self._profile, self._losses)
 
     @cached_property
     def _results(self) -> "Results":
