@@ -368,7 +368,8 @@ async def _asked(stand: Stand, ending: Ending, dialect: str, way: Way) -> str:
 
 _IDS = re.compile(r"(?<![\w-])(req|chatcmpl|msg|resp|rs|fc|call|toolu)([_-])(\w{16,})")
 _TIMES = re.compile(r'("(?:created|created_at|completed_at)":)[1-9][0-9]{9}')
-_SEALED = re.compile(r"dgm1\.[\w.=-]+")
+_SEALED = re.compile(r"dgm1\.[\w.=-]+|ZGdtMS[\w+/=]+")
+_RESPONSES = re.compile(r'("responseId":)"[^"]+"')
 
 
 def normal(text: str) -> str:
@@ -380,7 +381,7 @@ def normal(text: str) -> str:
         count = sum(1 for one in known.values() if one.startswith(kind))
         return known.setdefault(found[0], f"{kind}{joint}{count + 1}")
 
-    text = _IDS.sub(named, text)
+    text = _RESPONSES.sub(r'\g<1>"RESPONSE"', _IDS.sub(named, text))
     return _SEALED.sub("dgm1.SEALED", _TIMES.sub(r"\g<1>0", text))
 
 

@@ -78,7 +78,7 @@ class Checker:
     exceeds a limit, and no other error for any bytes; it cannot be used after that.
 
     Args:
-        dialect: What the stream claims to be: `chat`, `anthropic` or `responses`.
+        dialect: What the stream claims to be: `chat`, `anthropic`, `responses` or `gemini`.
         limits: What the stream may hold.
     """
 
@@ -91,6 +91,9 @@ class Checker:
         self._begun = False
         self._offset = 0  # where the next frame begins
         self._frames = 0
+        # A failure may follow its event once more, alone.
+        self._may_repeat = find_dialect(dialect).fault_again is not None
+        self._last = b""  # the data of the last event
         self._id_seen = False  # from then on, some SDKs pass on even a comment as an event
         self._kept: list[Violation] = []
         self._ending: Ending | None = None
@@ -163,6 +166,8 @@ class Checker:
         # The line feed of a cut CRLF may open a frame; it must not move the frame's beginning.
         begins = self._offset + len(frame.raw) - len(frame.raw.lstrip(b"\r\n"))
         self._offset += len(frame.raw)
+        if self._may_repeat and self._is_repeated(frame):
+            return False
         names = {line.partition(b":")[0] for line in _LINE_END.split(frame.raw) if line}
         names.discard(b"")
         if not names and not (self._id_seen and frame.raw.strip(b"\r\n") and frame.whole):
@@ -186,6 +191,11 @@ class Checker:
             if event is not None:
                 self._grammar.read(frame.event, event)
         return False
+
+    def _is_repeated(self, frame: Frame) -> bool:
+        """Return whether a frame is the last failure again."""
+        before, self._last = self._last, frame.data
+        return before.startswith(b'{"error"') and frame.raw.strip() == before
 
     def _judge_empty(self, names: Iterable[bytes]) -> None:
         if not names:

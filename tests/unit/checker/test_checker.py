@@ -413,3 +413,13 @@ def test_odd_turn_is_written_as_a_legal_stream_however_it_is_rendered(target, tu
             out = written(target, TURNS[turn], exchange(sealer, rendering))
             assert faults(target, out, TURNS[turn]) == []
             assert (Ending.FAILURE if failed else Ending.FINISH) == check(target, out).ended
+
+
+def test_a_failure_may_be_sent_once_more_where_a_dialect_does_that() -> None:
+    error = b'{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}'
+    twice = b"data: %b\n\n%b" % (error, error)
+
+    assert ("failure", True) == (check("gemini", twice).ended, check("gemini", twice).legal)
+    assert not check("gemini", twice + b"\n\n" + error).legal
+    assert not check("gemini", twice.replace(b"busy", b"idle", 1)).legal
+    assert not check("chat", twice).legal
