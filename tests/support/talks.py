@@ -36,6 +36,7 @@ class Talk:
     ) -> None:
         self._client = client
         self._stream = stream
+        self._model = model
         self._fields = {"model": model, **self._declared(tools), **more}
         self.history: list[Any] = []
 
@@ -218,8 +219,9 @@ class GeminiTalk(Talk):
         verb = "streamGenerateContent?alt=sse" if self._stream else "generateContent"
         got = self._client.post(f"/v1beta/models/{model}:{verb}", json=fields)
         got.raise_for_status()
-        chunks = [got.json()]
-        if self._stream:
+        if not self._stream:
+            chunks = [got.json()]
+        else:
             lines = [line for line in got.text.splitlines() if line]
             assert all(line.startswith("data: {") for line in lines), lines
             chunks = [json.loads(line.removeprefix("data: ")) for line in lines]
@@ -242,7 +244,9 @@ class GeminiTalk(Talk):
 
     def _declared(self, tools: tuple[Json, ...]) -> Json:
         listed = [self._tool(tool) for tool in tools]
-        thinking = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+        shown = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
+        # Thoughts are shown to clients that ask for them, and simulated models then think.
+        thinking = shown if "+think" in self._model else {}
         return thinking | ({"tools": [{"functionDeclarations": listed}]} if tools else {})
 
     def _tool(self, tool: Json) -> Json:
