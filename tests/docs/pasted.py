@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from dragoman.cli.main import main as dragoman
 
 SECONDS = 60.0
-AGENTS = ("claude", "codex", "opencode")
+AGENTS = ("claude", "codex", "gemini", "opencode")
 # Addresses of upstreams; the simulator answers at all of them.
 UPSTREAMS = re.compile(
     r"https://(?:openrouter\.ai/api|api\.anthropic\.com|api\.moonshot\.ai)/v1"

@@ -26,7 +26,8 @@ def test_what_a_peer_sends_cannot_upset_a_terminal():
     ("body", "names", "trouble"),
     [
         (b'{"data":[{"id":"a"},{"id":"b"}]}', ("a", "b"), False),
-        (b'{"models":[]}', (), True),
+        (b'{"models":[{"name":"models/a"}]}', ("a",), False),
+        (b'{"others":[]}', (), True),
         (b"<html>", (), True),
     ],
 )

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Final
 
-from dragoman.probe.finding import ALL_DIALECTS, CHAT, Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.finding import CHAT, Check, Finding, fails, ok, quirk, unknown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -180,7 +180,7 @@ ROWS: Final = (
         asks="Does every event have an `event:` line?",
         run=event_lines,
         questions=(TEXT,),
-        dialects=tuple(one for one in ALL_DIALECTS if one != "chat"),
+        dialects=("anthropic", "responses"),
     ),
     Check(
         name="order",
