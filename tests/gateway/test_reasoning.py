@@ -23,7 +23,8 @@ ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def make(url: str, **changes: Any) -> Settings:
     plain = settings_for(url)
     upstreams = {
-        name: structs.replace(one, profile=PROFILES[name]) for name, one in plain.upstreams.items()
+        name: structs.replace(one, profile=PROFILES.get(name, one.profile))
+        for name, one in plain.upstreams.items()
     }
     return structs.replace(plain, upstreams=upstreams, **changes)
 
