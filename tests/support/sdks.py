@@ -6,7 +6,13 @@ from typing import Any
 import anthropic
 import httpx2
 import openai
+from google import genai
+from google.genai import errors as genai_errors
+from google.genai.types import GenerateContentResponse, HttpOptions
 from openai.lib.streaming.chat import ChatCompletionStreamState
+
+# What the SDKs raise for a failure that a server reports.
+SDK_ERRORS = (anthropic.APIError, openai.APIError, genai_errors.APIError)
 
 
 def _transport(body: bytes, *, stream: bool, status: int = 200) -> httpx2.MockTransport:
@@ -36,6 +42,12 @@ def _openai(body: bytes, *, stream: bool, status: int = 200) -> openai.OpenAI:
     )
 
 
+def _genai(body: bytes, *, stream: bool, status: int = 200) -> genai.Client:
+    client = httpx2.Client(transport=_transport(body, stream=stream, status=status))
+    options = HttpOptions(base_url="http://127.0.0.1:1", httpx_client=client)
+    return genai.Client(api_key="x", http_options=options)
+
+
 def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
     """Return what the vendor's stream helper makes of a stream, as plain JSON values."""
     if dialect == "anthropic":
@@ -47,6 +59,8 @@ def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
             return events.get_final_message().to_dict(mode="json")
     if dialect == "chat":
         return _accumulate_chat(stream)
+    if dialect == "gemini":
+        return _accumulate_gemini(stream)
     with _openai(stream, stream=True).responses.stream(model="m", input="x") as events:
         for event in events:
             # The helper's own `get_final_response` knows `completed` only.
@@ -72,6 +86,44 @@ def _accumulate_chat(stream: bytes) -> dict[str, Any]:
     return state.current_completion_snapshot.to_dict(mode="json")
 
 
+def _accumulate_gemini(stream: bytes) -> dict[str, Any]:
+    """Append the parts of all chunks, as the dialect defines it; the SDK itself gives one chunk after the other."""
+    parts: list[Any] = []
+    whole: dict[str, Any] = {}
+    for chunk in _genai(stream, stream=True).models.generate_content_stream(
+        model="m", contents="x"
+    ):
+        read = _plain_answer(chunk)
+        whole |= read
+        for candidate in read.get("candidates", []):
+            parts += candidate.get("content", {}).get("parts", [])
+    whole["candidates"][0]["content"]["parts"] = joined_parts(parts)
+    return whole
+
+
+def _plain_answer(answer: GenerateContentResponse) -> dict[str, Any]:
+    hidden = {"sdk_http_response", "parsed", "automatic_function_calling_history"}
+    return answer.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=hidden)
+
+
+def joined_parts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join neighbouring texts of one kind, leave out empty ones, and write signatures in one alphabet."""
+    joined: list[dict[str, Any]] = []
+    for one in parts:
+        part = dict(one)
+        if "thoughtSignature" in part:
+            folded = part["thoughtSignature"].replace("-", "+").replace("_", "/")
+            part["thoughtSignature"] = folded
+        elif not part.get("text", "x"):
+            continue
+        last = joined[-1] if joined else {}
+        if part.keys() == last.keys() <= {"text", "thought"}:
+            last["text"] += part["text"]
+        else:
+            joined.append(part)
+    return joined
+
+
 def parse_body(dialect: str, body: bytes) -> dict[str, Any]:
     """Return what the vendor's client makes of a complete answer."""
     if dialect == "anthropic":
@@ -84,6 +136,9 @@ def parse_body(dialect: str, body: bytes) -> dict[str, Any]:
             model="m", messages=[{"role": "user", "content": "x"}]
         )
         return completion.to_dict(mode="json")
+    if dialect == "gemini":
+        answer = _genai(body, stream=False).models.generate_content(model="m", contents="x")
+        return _plain_answer(answer)
     return _openai(body, stream=False).responses.create(model="m", input="x").to_dict(mode="json")
 
 
@@ -98,8 +153,12 @@ def provoke(dialect: str, status: int, body: bytes) -> Exception:
             _openai(body, stream=False, status=status).chat.completions.create(
                 model="m", messages=[{"role": "user", "content": "x"}]
             )
+        elif dialect == "gemini":
+            _genai(body, stream=False, status=status).models.generate_content(
+                model="m", contents="x"
+            )
         else:
             _openai(body, stream=False, status=status).responses.create(model="m", input="x")
-    except (anthropic.APIError, openai.APIError) as error:
+    except SDK_ERRORS as error:
         return error
     raise AssertionError("the client raised nothing")

@@ -23,6 +23,16 @@ def request(dialect: str, history: list[Any]) -> dict[str, Any]:
             "tools": [{"type": "function", "function": function}],
             "messages": [{"role": "user", "content": "Oslo and Rome?"}, *history],
         }
+    if dialect == "gemini":
+        function = {"name": "get_weather", "description": "Weather"}
+        return {
+            "model": "m",
+            "tools": [
+                {"functionDeclarations": [{**function, "parametersJsonSchema": TOOL_SCHEMA}]}
+            ],
+            "generationConfig": {"thinkingConfig": {"includeThoughts": True}},
+            "contents": [{"role": "user", "parts": [{"text": "Oslo and Rome?"}]}, *history],
+        }
     return {
         "model": "m",
         "store": False,
@@ -61,6 +71,20 @@ def echo(dialect: str, answer: dict[str, Any], results: list[str]) -> list[Any]:
                 for call, result in zip(message["tool_calls"], results, strict=True)
             ),
         ]
+    if dialect == "gemini":
+        content = answer["candidates"][0]["content"]
+        made = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+        parts = [
+            {
+                "functionResponse": {
+                    "id": one["id"],
+                    "name": one["name"],
+                    "response": {"output": result},
+                }
+            }
+            for one, result in zip(made, results, strict=True)
+        ]
+        return [content, {"role": "user", "parts": parts}]
     calls = [item for item in answer["output"] if item["type"] == "function_call"]
     return [
         *answer["output"],

@@ -24,6 +24,11 @@ def encode(value: object) -> bytes:
         return _ENCODER.encode(cleaned(value))
 
 
+def one_line(raw: Raw) -> bytes:
+    """Return JSON text without line ends, which occur between tokens only."""
+    return bytes(raw).translate(None, b"\r\n")
+
+
 def escaped(text: str) -> str:
     """Return text escaped for the inside of a JSON string."""
     return encode(text)[1:-1].decode()

@@ -5,9 +5,10 @@
 * which assistant turns get their reasoning back
 * how a failed tool call is marked in text
 * a call without a name
+* images and documents that the upstream does not accept, and those that become text
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -19,7 +20,21 @@ from dragoman.dialects.request_policy import is_off
 from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import SYSTEM, USER, Request, TextPart, ToolResultPart, Turn
+from dragoman.turn.request import (
+    SYSTEM,
+    USER,
+    Base64Source,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    Request,
+    SearchResultPart,
+    TextPart,
+    TextSource,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
 
 # --- a history that ends with the assistant ---------------------------------------------------------
 
@@ -170,3 +185,67 @@ def error_text(text: str) -> str:
     Chat and Responses have no field for it.
     """
     return text if text.lower().startswith("error") else f"{ERROR}: {text}"
+
+
+# --- images, documents and search results -----------------------------------------------------------
+
+
+_APPLE_TYPES: Final = frozenset({"image/heic", "image/heif"})  # read by Google alone
+
+
+def check_image(
+    part: ImagePart, profile: Profile, path: str, *, refused: Collection[str] = _APPLE_TYPES
+) -> None:
+    """Refuse an image that the upstream does not accept; none is ever dropped silently.
+
+    Raises:
+        UntranslatableError: the upstream accepts no images, none by their address, or none of this type.
+    """
+    if profile.images == "none":
+        reason = "the upstream does not accept images"
+    elif isinstance(part.source, Base64Source) and part.source.media_type in refused:
+        reason = f"the upstream does not accept images of the type {part.source.media_type}"
+    elif profile.images == "base64_only" and isinstance(part.source, UrlSource):
+        reason = "the upstream accepts images as data, not as URLs"
+    else:
+        return
+    raise UntranslatableError(reason, path=path, code="unsupported_image")
+
+
+def check_documents(profile: Profile, path: str) -> None:
+    """Refuse a document if the upstream accepts none.
+
+    Raises:
+        UntranslatableError: it accepts none.
+    """
+    if not profile.documents:
+        reason = "the upstream does not accept documents"
+        raise UntranslatableError(reason, path=path, code="unsupported_document")
+
+
+def stored_file(source: FileSource, vendor: str, path: str) -> str:
+    """Return the id of a file that the upstream's vendor stores.
+
+    Raises:
+        UntranslatableError: another vendor stores it.
+    """
+    if source.vendor != vendor:
+        reason = f"the file `{source.file_id}` is stored at another vendor"
+        raise UntranslatableError(reason, path=path, code="unsupported_file")
+    return source.file_id
+
+
+def document_text(part: DocumentPart) -> str | None:
+    """Return a document that is text, with its title; None if it is a file."""
+    if part.source is not None and not isinstance(part.source, TextSource):
+        return None
+    inner = [one.text for one in part.parts if isinstance(one, TextPart)]
+    text = "\n".join(inner) if part.source is None else part.source.text
+    title = f' title="{part.title}"' if part.title else ""
+    return f"<document{title}>\n{text}\n</document>"
+
+
+def search_result_text(part: SearchResultPart) -> str:
+    """Return a search result as text; where it came from is kept."""
+    text = "\n".join(one.text for one in part.parts)
+    return f'<search_result source="{part.source}" title="{part.title}">\n{text}\n</search_result>'

@@ -252,6 +252,8 @@ def output_format(
     if wanted.kind == "text":
         return "text"
     level = profile.json_schema
+    if request.tools and not profile.json_schema_with_tools:
+        level = "instruction"
     if wanted.kind == "json_schema" and wanted.schema is not None:
         if level == "native":
             return "json_schema"

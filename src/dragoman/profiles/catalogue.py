@@ -446,6 +446,7 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         re.compile(r"gemini-2\.5"),
         {
             "reasoning_control": "budget",
+            "json_schema_with_tools": False,
             "requires_call_signatures": False,
             "server_tools_beside_functions": False,  # a 400
             "tool_images": "follow_up",
@@ -457,6 +458,7 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         re.compile(r""),
         {
             "reasoning_control": "none",
+            "json_schema_with_tools": False,
             "requires_call_signatures": False,
             "server_tools_beside_functions": False,  # a 400
             "tool_images": "follow_up",

@@ -96,6 +96,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         vendor_models: A model of its dialect's vendor brings the vendor's tools along.
         betas: Takes the `anthropic-beta` header of a Messages client.
         json_schema: How a schema of the answer is sent.
+        json_schema_with_tools: Takes a schema of the answer also if functions are declared.
         drop_sampling: Refuses temperature and top_p.
         max_temperature: Larger values are clamped to this.
         seed_field: The field for the seed.
@@ -190,6 +191,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     # --- requests: output and sampling ---
     json_schema: Literal["native", "json_object", "instruction"] = "native"
+    json_schema_with_tools: bool = True  # takes one also if functions are declared
     drop_sampling: bool = False  # refuses temperature and top_p
     max_temperature: float = 2.0  # larger values are clamped to this
     seed_field: Literal["seed", "random_seed", "none"] = "seed"

@@ -35,6 +35,7 @@ from dragoman.turn.server_tools import ServerCall, ServerResult
 from dragoman.turn.state import Legality
 from dragoman.wire.json_values import decode_any
 
+PART_BREAK: Final = "\n\n"  # between the parts of reasoning, where it is one text
 _PIECES: Final = 512  # of a block's text that are kept apart
 
 
@@ -124,6 +125,19 @@ CUT_CALL: Final = (
 INVALID_CALL: Final = "the arguments are cut off or not valid JSON: the call was not run; make it again with valid JSON"
 
 
+def join_segments(segments: Iterable[ReasoningSegment]) -> str:
+    """Return all reasoning as one text."""
+    return PART_BREAK.join(segment.text for segment in segments)
+
+
+def half_call(name: str, text: str) -> str:
+    """Return the text that replaces a call with truncated or invalid arguments, where these are an object.
+
+    An object cannot show that something is missing, and clients run every call.
+    """
+    return f"[incomplete call of the tool `{name}`, not to be run: {text}]"
+
+
 class Answer(Struct, frozen=True):
     """A whole answer.  Exactly one of `finish` and `fault` is set.
 
@@ -151,7 +165,7 @@ class Answer(Struct, frozen=True):
     @property
     def reasoning(self) -> str:
         """What of its reasoning can be read; parts of it are set apart by a blank line."""
-        return "\n\n".join(one.text for block in self.blocks for one in block.segments)
+        return join_segments(one for block in self.blocks for one in block.segments)
 
     @property
     def finish_reason(self) -> FinishReason | None:

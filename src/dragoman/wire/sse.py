@@ -48,7 +48,7 @@ class SSEReader:
         self._total = 0  # all bytes seen
         self._count = 0  # all events seen, those without data among them
         self._at_start = True  # a byte-order mark may still come
-        self._bare_cr = False  # a carriage return was seen: frames are found line by line
+        self._bare_cr = False  # frames are found line by line, because of a carriage return
         self._closed = False
         self.torn: bool = False  # the input ended inside an event
 
@@ -229,6 +229,10 @@ def _parse(lines: list[bytes]) -> Frame:
             data.append(value if colon else b"")
         elif field == b"event":
             name = value
+    if not data and next(filter(None, lines), b"")[:1] == b"{":
+        # Google may end a stream with an error that no `data:` precedes.
+        # Test: test_a_gemini_server_that_deviates_is_understood.
+        data = lines
     return Frame(b"\n".join(data), name.decode("utf-8", "replace"))
 
 

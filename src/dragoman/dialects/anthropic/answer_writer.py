@@ -10,11 +10,11 @@ from msgspec import Raw, Struct
 from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.errors import error_event
-from dragoman.dialects.encoding import encode, escaped
+from dragoman.dialects.encoding import encode, escaped, one_line
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.sealing import seal
 from dragoman.dialects.server_tools import NULL, minted_id, seal_server
-from dragoman.turn.answer import Block
+from dragoman.turn.answer import PART_BREAK, Block
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -39,7 +39,6 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.server_tools import (
     ServerCall,
     ServerKind,
@@ -54,7 +53,6 @@ from dragoman.turn.tools import wire_name
 # --- blocks, usage and endings --------------------------------------------------------------------
 # The writer and `encode_body` share this, so that a client accumulates from the stream what the body says.
 
-PART_BREAK: Final = "\n\n"  # between the parts of a summary
 
 _TEXTS: Final = frozenset({TextDelta, TextRun})
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -158,33 +156,13 @@ def is_unshown(opaque: Sequence[Opaque]) -> bool:
     )
 
 
-def compact(raw: Raw) -> bytes:
-    """Return JSON on one line."""
-    data = bytes(raw)
-    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
-
-
 def split_input(raw: Raw) -> tuple[bytes, bytes]:
     """Take the input out of a vendor-run call: clients expect it to be streamed."""
-    fields = _OBJECT.decode(compact(raw))
+    fields = _OBJECT.decode(one_line(raw))
     given = fields.get("input")
     if given is None:
         return encode(fields), b""
     return encode(fields | {"input": Raw(b"{}")}), bytes(given)
-
-
-def half_call(block: Block) -> str:
-    """Return the text that replaces a call with truncated or invalid arguments in a complete answer.
-
-    `input` is an object there, which cannot show that something is missing, and agents run every
-    `tool_use` block whatever the stop reason.
-    """
-    return f"[incomplete call of the tool `{block.name}`, not to be run: {block.text}]"
-
-
-def join_segments(segments: Sequence[ReasoningSegment]) -> str:
-    """Return all reasoning as one text."""
-    return PART_BREAK.join(segment.text for segment in segments)
 
 
 # --- vendor-run tools of other vendors --------------------------------------------------------------
@@ -534,7 +512,7 @@ class MessagesWriter:
                 return b""
             raw = Raw(encode(own))
         if event.kind is not BlockKind.SERVER_CALL:
-            return self._open(compact(raw))
+            return self._open(one_line(raw))
         block, given = split_input(raw)
         start = self._open(block, b"input_json_delta", b"partial_json")
         return start + self._delta % encode(given.decode()) if given else start
@@ -623,7 +601,7 @@ class MessagesWriter:
             self.losses.append(Loss("citations_dropped", f"block {event.index}"))
             return b""
         delta = _DELTA % (self._index, b"citations_delta", b"citation")
-        return delta % compact(citation)
+        return delta % one_line(citation)
 
     def _finish(self, event: Finish) -> bytes:
         ending = ending_of(event, refused=self._refused)

@@ -11,15 +11,13 @@ from dragoman.dialects.anthropic.answer_writer import (
     ServerBlocks,
     citation_of,
     ending_of,
-    half_call,
     is_unshown,
-    join_segments,
     message_identity,
     usage_of,
 )
 from dragoman.dialects.anthropic.errors import encode_fault
 from dragoman.dialects.encoding import encode
-from dragoman.turn.answer import Answer, Block
+from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind
 from dragoman.turn.tools import wire_name
 
@@ -107,7 +105,7 @@ class _Content:
 
     def _call(self, index: int, block: Block) -> None:
         if not block.complete:
-            self.blocks.append(schema.TextBlock(half_call(block)))
+            self.blocks.append(schema.TextBlock(half_call(block.name, block.text)))
             return
         client_id = self._ids.of(index, block.call_id)
         if block.opaque:

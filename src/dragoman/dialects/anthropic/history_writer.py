@@ -14,9 +14,12 @@ from dragoman.dialects.history_policy import (
     GO_ON,
     ReplayPolicy,
     as_reminder,
+    check_documents,
+    check_image,
     continues,
     go_on_loss,
     place_instructions,
+    stored_file,
     takes_instructions,
 )
 from dragoman.dialects.paths import path_of
@@ -189,10 +192,7 @@ class Files:
                 assert_never(part)
 
     def _image(self, part: ImagePart, path: str) -> schema.ImageBlock:
-        if self._profile.images == "none":
-            raise UntranslatableError(
-                "this model does not accept images", path=path, code="unsupported_image"
-            )
+        check_image(part, self._profile, path)
         if part.detail not in ("", "auto"):
             self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
         source: schema.Base64Source | schema.UrlSource | schema.FileSource
@@ -200,12 +200,9 @@ class Files:
             case Base64Source(media_type=media_type, data=data):
                 source = schema.Base64Source(_image_type(media_type, data, path), data)
             case UrlSource(url=url):
-                if self._profile.images == "base64_only":
-                    reason = "this model accepts images as data only, not as URLs"
-                    raise UntranslatableError(reason, path=path, code="unsupported_image")
                 source = schema.UrlSource(url)
             case FileSource():
-                source = self._stored(part.source, path)
+                source = schema.FileSource(stored_file(part.source, schema.VENDOR, path))
             case _:
                 assert_never(part.source)
         return schema.ImageBlock(source, self._marks.take(part.cache))
@@ -235,25 +232,18 @@ class Files:
             case Base64Source(media_type=media_type, data=data) if media_type.startswith("text/"):
                 return schema.TextSource(_plain_text(data, path))
             case FileSource():
-                return self._stored(part.source, path)
+                return schema.FileSource(stored_file(part.source, schema.VENDOR, path))
             case Base64Source(media_type=media_type) if media_type not in ("", _PDF):
                 reason = f"this model accepts PDF and plain text, not `{media_type}`"
                 raise UntranslatableError(reason, path=path, code="unsupported_document")
-            case _ if not self._profile.documents:
-                reason = "this model does not accept documents"
-                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(data=data):
+                check_documents(self._profile, path)
                 return schema.Base64Source(_PDF, data)
             case UrlSource(url=url):
+                check_documents(self._profile, path)
                 return schema.UrlSource(url)
             case _:
                 assert_never(part.source)
-
-    def _stored(self, source: FileSource, path: str) -> schema.FileSource:
-        if source.vendor != schema.VENDOR:
-            reason = f"the file `{source.file_id}` is stored at another vendor"
-            raise UntranslatableError(reason, path=path, code="unsupported_file")
-        return schema.FileSource(source.file_id)
 
 
 def _image_type(media_type: str, data: str, path: str) -> str:

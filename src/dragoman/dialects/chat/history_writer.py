@@ -35,11 +35,16 @@ from dragoman.dialects.history_policy import (
     ERROR,
     GO_ON,
     ReplayPolicy,
+    check_documents,
+    check_image,
     continues,
+    document_text,
     error_text,
     go_on_loss,
     is_question,
     place_instructions,
+    search_result_text,
+    stored_file,
 )
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.tool_policy import object_arguments
@@ -67,7 +72,6 @@ from dragoman.turn.request import (
     SearchResultPart,
     ServerToolPart,
     TextPart,
-    TextSource,
     ToolCallPart,
     ToolResultPart,
     Turn,
@@ -169,25 +173,17 @@ class Parts:
     def search_result(self, part: SearchResultPart, path: str) -> str:
         """Return a search result as text; where it came from is kept, citing it is not."""
         self._losses.append(Loss("citations_dropped", path))
-        text = "\n".join(one.text for one in part.parts)
-        return (
-            f'<search_result source="{part.source}" title="{part.title}">\n{text}\n</search_result>'
-        )
+        return search_result_text(part)
 
     def document_text(self, part: DocumentPart, path: str) -> str | None:
         """Return a document as text, or None if it is a file."""
-        if part.source is not None and not isinstance(part.source, TextSource):
+        text = document_text(part)
+        if text is None:
             return None
         if part.cite:
             self._losses.append(Loss("citations_dropped", path))
         self._losses.append(Loss("content_flattened", path, "a document became text"))
-        if isinstance(part.source, TextSource):
-            text = part.source.text
-        else:
-            text = "\n".join(one.text for one in part.parts if isinstance(one, TextPart))
-        context = f"{part.context}\n" if part.context else ""
-        title = f' title="{part.title}"' if part.title else ""
-        return f"{context}<document{title}>\n{text}\n</document>"
+        return f"{part.context}\n{text}" if part.context else text
 
     def _need_parts(self, what: str, path: str) -> None:
         if self._profile.content_parts == "string":
@@ -202,19 +198,14 @@ class Parts:
     def _image(self, part: ImagePart, path: str) -> ImageOut:
         self._need_parts("images", path)
         path = self._place(path)
+        check_image(part, self._profile, path)
         match part.source:
-            case _ if self._profile.images == "none":
-                raise UntranslatableError("the target does not accept images", path=path)
             case Base64Source(media_type=media_type, data=data):
                 return ImageOut(UrlOut(f"data:{media_type};base64,{data}", part.detail))
             case UrlSource(url=url):
-                if self._profile.images == "base64_only":
-                    reason = "the target accepts images as data, not as URLs"
-                    raise UntranslatableError(reason, path=path)
                 return ImageOut(UrlOut(url, part.detail))
-            case FileSource():
-                reason = "a file that one vendor stores cannot be used at another"
-                raise UntranslatableError(reason, path=path)
+            case FileSource():  # the dialect has no field for images that are stored
+                return ImageOut(UrlOut(stored_file(part.source, "", path), part.detail))
             case _:
                 assert_never(part.source)
 
@@ -228,9 +219,8 @@ class Parts:
         if part.cite:
             self._losses.append(Loss("citations_dropped", path))
         before: list[PartOut] = [TextOut(part.context)] if part.context else []
+        check_documents(self._profile, path)
         match part.source:
-            case _ if not self._profile.documents:
-                raise UntranslatableError("the target does not accept documents", path=path)
             case Base64Source(media_type=media_type, data=data):
                 name = part.title or "document.pdf"
                 return [*before, FileOut(FileContentOut(name, f"data:{media_type};base64,{data}"))]

@@ -129,9 +129,25 @@ class GeminiReader:
         Raises:
             MalformedError: it is not a chunk.
         """
-        if frame.data.startswith(b"[DONE]"):
-            return  # of servers that imitate Google; counts may still follow
-        self._read_chunk(frame.data)
+        if self._plain and self._read_text(frame.data):
+            return
+        # Servers that imitate Google send `[DONE]`; counts may still follow it.
+        if not frame.data.startswith(b"[DONE]"):
+            self._read_chunk(frame.data)
+
+    def _read_text(self, data: bytes) -> bool:
+        """Read a chunk that adds to the open text, perhaps with counts; return whether it is one."""
+        try:
+            chunk = _TEXT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        parts = chunk.candidates[0].content.parts if len(chunk.candidates) == 1 else []
+        if len(parts) != 1 or not parts[0].text:
+            return False
+        self._blocks.add_text(parts[0].text)
+        if chunk.usage_metadata:
+            self.assembler.usage(read_usage(chunk.usage_metadata))
+        return True
 
     @property
     def takes_text(self) -> bool:
@@ -145,6 +161,8 @@ class GeminiReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
         if len(chunk.candidates) != 1 or len(chunk.candidates[0].content.parts) != 1:
+            return ""
+        if chunk.usage_metadata:
             return ""
         return chunk.candidates[0].content.parts[0].text
 
@@ -225,12 +243,12 @@ class GeminiReader:
             self._blocks.add(raw, candidate.logprobs_result)
             if self.assembler.ended:
                 return
-        self._plain = self._blocks.in_text
         if given(candidate.grounding_metadata):
             self._grounding = candidate.grounding_metadata  # it grows: the last one counts
         if candidate.finish_reason is not None:
             self._reason = str(candidate.finish_reason).upper()
             self._message = candidate.finish_message or self._message
+        self._plain = self._blocks.in_text and self._reason is None
 
     # --- the end ----------------------------------------------------------------------------------
 

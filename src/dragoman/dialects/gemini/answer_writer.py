@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.context import Exchange
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, one_line
 from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import error_object
@@ -29,6 +29,7 @@ from dragoman.dialects.gemini.schema import (
 )
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.envelopes import Envelope, text_digest
+from dragoman.turn.answer import PART_BREAK, half_call
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -52,7 +53,6 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name
@@ -62,8 +62,6 @@ KEEP_ALIVE: Final = b"\r\n"  # comments and named events end the stream for seve
 
 # --- parts, counts and endings --------------------------------------------------------------------
 # The writer and `encode_body` share this, so that a client accumulates from the stream what the body says.
-
-PART_BREAK: Final = "\n\n"  # between the parts of a summary
 
 FINISH_WORDS: Final[dict[FinishReason, str]] = {
     FinishReason.STOP: "STOP",
@@ -118,11 +116,6 @@ def response_identity(start: Start, exchange: Exchange) -> Identity:
     return identity_of(start, exchange, prefix="", what="response")
 
 
-def join_segments(segments: Sequence[ReasoningSegment]) -> str:
-    """Return all reasoning as one text."""
-    return PART_BREAK.join(segment.text for segment in segments)
-
-
 def shows_thoughts(exchange: Exchange) -> bool:
     """Return whether the client asked to see reasoning; one whose request is not known gets it."""
     return exchange.request is None or exchange.request.reasoning.show in ("summary", "full")
@@ -139,14 +132,6 @@ def call_part(name: str, call_id: str, arguments: str, signature: str) -> bytes:
     )
 
 
-def half_call(name: str, text: str) -> str:
-    """Return the text that replaces a call with truncated or invalid arguments.
-
-    `args` is an object, which cannot show that something is missing, and clients run every call.
-    """
-    return f"[incomplete call of the tool `{name}`, not to be run: {text}]"
-
-
 def is_object(arguments: str) -> bool:
     """Return whether arguments can be written: Google's are objects."""
     try:
@@ -158,12 +143,6 @@ def is_object(arguments: str) -> bool:
 
 _CODE: Final = msgspec.json.Decoder(ExecutableCode)
 _OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
-
-
-def compact(raw: Raw) -> bytes:
-    """Return JSON on one line."""
-    data = bytes(raw)
-    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
 class Grounding:
@@ -342,6 +321,15 @@ _EMPTY_PART: Final = b'{"text":""}'
 _encode_text: Final = msgspec.json.Encoder().encode
 
 
+def _plain_lines(out: bytes) -> bytes:
+    """Escape characters at which Google's SDK for Python ends a line, though SSE does not."""
+    return (
+        out.replace(b"\xe2\x80\xa8", rb"\u2028")
+        .replace(b"\xe2\x80\xa9", rb"\u2029")
+        .replace(b"\xc2\x85", rb"\u0085")
+    )
+
+
 class GeminiWriter:
     """Write one answer."""
 
@@ -400,10 +388,13 @@ class GeminiWriter:
             legality.check(event)
         if cls is TextDelta and not self._keep_text and event.logprobs is None:  # type: ignore[union-attr]
             try:
-                return self._text_head + _encode_text(event.text) + self._text_tail  # type: ignore[union-attr]
+                text = _encode_text(event.text)  # type: ignore[union-attr]
             except UnicodeEncodeError:
-                return self._text_head + encode(event.text) + self._text_tail  # type: ignore[union-attr]
-        return self._write(event)
+                text = encode(event.text)  # type: ignore[union-attr]
+            out = self._text_head + text + self._text_tail
+        else:
+            out = self._write(event)
+        return out if out.isascii() else _plain_lines(out)
 
     def _write(self, event: Event) -> bytes:
         match event:
@@ -496,7 +487,7 @@ class GeminiWriter:
     def _vendor_block(self, event: BlockStart) -> bytes:
         """Write a block that only its vendor understands; it has no deltas."""
         if event.vendor == VENDOR:
-            return self._chunk(compact(event.raw))
+            return self._chunk(one_line(event.raw))
         if event.server is not None and event.server.does is ServerKind.WEB_SEARCH:
             self._grounding.search(event.server)
             return b""
@@ -538,7 +529,7 @@ class GeminiWriter:
             call_part(
                 name,
                 call_id,
-                compact(Raw(arguments.encode("utf-8", "replace"))).decode(),
+                one_line(Raw(arguments.encode("utf-8", "replace"))).decode(),
                 signature,
             )
         )

@@ -1,8 +1,8 @@
 """Which block each part of an answer belongs to.
 
 Parts are appended: neighbouring texts are one text.  A call comes whole, but is only known to be whole when
-something follows it: its closing bracket waits for the next part or for the finish reason, so that a call
-that may be truncated never looks complete.  A signature may follow its call in a separate part.
+something follows it: its arguments wait for the next part or for the finish reason, so that a call that may be
+truncated never looks complete, and a signature that follows in a separate part comes before them.
 """
 
 import itertools
@@ -59,7 +59,7 @@ class Blocks:
         self._assembler = assembler
         self._limits = limits
         self._count = 0  # of calls
-        self._held = False  # the last call lacks its closing bracket
+        self._held = ""  # arguments of the last call, without their closing bracket
         self._signed = True  # the last call has a signature
         self._after = ""  # what came last: "text", "thought", "call"
         self._partial: _PartialCall | None = None
@@ -68,7 +68,7 @@ class Blocks:
     @property
     def held(self) -> bool:
         """A call waits for what comes next."""
-        return self._held or self._partial is not None
+        return bool(self._held) or self._partial is not None
 
     @property
     def inside(self) -> str:
@@ -97,14 +97,15 @@ class Blocks:
                 self._assembler.reasoning(part.text, Channel.SUMMARY)
                 self._after = "thought"
             else:
-                self._text(part.text, records_of(logprobs))
+                self.add_text(part.text, records_of(logprobs))
         elif part.text is None and not signature:
             self._other(part, raw)
             return
         if signature:
             self._sign(signature)
 
-    def _text(self, text: str, records: Raw | None) -> None:
+    def add_text(self, text: str, records: Raw | None = None) -> None:
+        """Read text of the answer."""
         self._assembler.text(text, records)
         if self._keep_text:
             if self._after != "text":
@@ -117,15 +118,13 @@ class Blocks:
         if self._partial is not None:
             partial, self._partial = self._partial, None
             self._open(partial.id, partial.name, partial.signature)
-            self._assembler.args(self._count, partial.json()[:-1])
-            self._held = True
-        if not self._held:
+            self._held = partial.json()[:-1]
+        arguments, self._held = self._held, ""
+        if not arguments:
             return
-        self._held = False
         if cut:
             self._assembler.loss("input_uncertain", f"call {self._count}")
-        else:
-            self._assembler.args(self._count, "}")
+        self._assembler.args(self._count, arguments if cut else f"{arguments}}}")
         self._assembler.end_call(self._count, cut=cut)
 
     # --- calls ------------------------------------------------------------------------------------
@@ -150,12 +149,10 @@ class Blocks:
         self._open(call.id or "", call.name, signature)
         text = self._arguments(call)
         if text.rstrip().endswith("}"):
-            text = text.rstrip()[:-1]
-            self._held = True
-        if text:
-            self._assembler.args(self._count, text)
-        if not self._held:
-            self._assembler.end_call(self._count)
+            self._held = text.rstrip()[:-1]
+            return
+        self._assembler.args(self._count, text)
+        self._assembler.end_call(self._count)
 
     def _open(self, call_id: str, name: str, signature: str) -> None:
         self._count += 1

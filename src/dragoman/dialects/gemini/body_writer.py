@@ -7,18 +7,15 @@ from msgspec import Raw
 
 from dragoman.context import Exchange
 from dragoman.dialects.dialect import ListedModel
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, one_line
 from dragoman.dialects.gemini.answer_writer import (
     Grounding,
     Sealing,
     call_part,
     code_part,
-    compact,
     feedback_of,
     finish_word,
-    half_call,
     is_object,
-    join_segments,
     logprobs_of,
     response_identity,
     shows_thoughts,
@@ -27,7 +24,7 @@ from dragoman.dialects.gemini.answer_writer import (
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import encode_fault
 from dragoman.dialects.gemini.schema import VENDOR
-from dragoman.turn.answer import Answer, Block
+from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind, Fault, FaultKind, FinishReason, OpaqueKind
 from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import wire_name
@@ -144,7 +141,7 @@ class _Content:
         )
         call_id = self._ids.of(index, block.call_id)
         signature = self._sealing.call(block.opaque, call_id)
-        written = compact(Raw(arguments)).decode()
+        written = one_line(Raw(arguments)).decode()
         self.parts.append(Raw(call_part(name, call_id, written, signature)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.encoding import encode
@@ -134,14 +134,14 @@ def decode_system(raw: Raw) -> tuple[TextPart, ...]:
 
 
 def decode_contents(
-    contents: Sequence[Raw], sealer: Sealer | None, losses: list[Loss]
+    contents: Sequence[Raw], sealer: Sealer | None, losses: list[Loss], *, detail: str = ""
 ) -> tuple[Turn, ...]:
-    """Return the turns of a conversation.
+    """Return the turns of a conversation; `detail` is that of its images.
 
     Raises:
         MalformedError: a content or a part is not of the dialect, or no target could take it.
     """
-    reader = _History(sealer, losses)
+    reader = _History(sealer, losses, detail)
     joined: list[tuple[Role, str, list[tuple[Raw, str]]]] = []
     for path, raw in zip(entry_paths("contents", len(contents)), contents, strict=False):
         content = decode_at(_CONTENT, raw, path)
@@ -170,9 +170,10 @@ class _Unit(Struct):
 class _History:
     """Read one content after the other."""
 
-    def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:
+    def __init__(self, sealer: Sealer | None, losses: list[Loss], detail: str) -> None:
         self._sealer = sealer
         self._losses = losses
+        self._detail = detail
         self._calls = 0  # calls so far, with ids and without
         self._open: list[ToolCallPart] = []  # calls of the last model content without a result
 
@@ -200,6 +201,8 @@ class _History:
             own = _user_part(part, raw, path)
             if own is None:
                 continue
+            if self._detail and isinstance(own, ImagePart):
+                own = structs.replace(own, detail=self._detail)
             if files is not None and isinstance(own, ImagePart | DocumentPart):
                 files.append(own)
                 continue

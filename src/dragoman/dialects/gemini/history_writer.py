@@ -23,7 +23,16 @@ from dragoman.dialects.gemini.schema import (
     Part,
     ResponsePart,
 )
-from dragoman.dialects.history_policy import GO_ON, go_on_loss, place_instructions
+from dragoman.dialects.history_policy import (
+    GO_ON,
+    check_documents,
+    check_image,
+    document_text,
+    go_on_loss,
+    place_instructions,
+    search_result_text,
+    stored_file,
+)
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.tool_policy import object_arguments
 from dragoman.errors import UntranslatableError
@@ -283,11 +292,9 @@ class History:
             UntranslatableError: the upstream does not take it; a file is never dropped silently.
         """
         match part:
-            case SearchResultPart(source=source, title=title, parts=inner):
+            case SearchResultPart():
                 self._losses.append(Loss("citations_dropped", path))
-                text = "\n".join(one.text for one in inner)
-                opening = f'<search_result source="{source}" title="{title}">'
-                return [Part(text=f"{opening}\n{text}\n</search_result>")]
+                return [Part(text=search_result_text(part))]
             case ImagePart():
                 return [self._image(part, path)]
             case DocumentPart():
@@ -296,19 +303,14 @@ class History:
                 assert_never(part)
 
     def _image(self, part: ImagePart, path: str) -> Part:
-        if self._profile.images == "none":
-            reason = "this model takes no images"
-            raise UntranslatableError(reason, path=path, code="unsupported_image")
+        check_image(part, self._profile, path, refused=())
         if part.detail not in ("", "auto"):
             self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
         match part.source:
             case Base64Source(media_type=media_type, data=data):
                 return Part(inline_data=Blob(media_type, data))
-            case UrlSource() if self._profile.images == "base64_only":
-                reason = "this model takes images only as data, not as addresses"
-                raise UntranslatableError(reason, path=path, code="unsupported_image")
             case UrlSource() | FileSource():
-                return self._stored(part.source, path)
+                return _stored(part.source, path)
             case _:
                 assert_never(part.source)
 
@@ -319,30 +321,23 @@ class History:
         match part.source:
             case None | TextSource():
                 self._losses.append(Loss("content_flattened", path, "a document became text"))
-                inner = [one.text for one in part.parts if isinstance(one, TextPart)]
-                text = part.source.text if part.source is not None else "\n".join(inner)
-                title = f' title="{part.title}"' if part.title else ""
                 images = [one for one in part.parts if isinstance(one, ImagePart)]
-                document = Part(text=f"<document{title}>\n{text}\n</document>")
+                document = Part(text=document_text(part))
                 return [*before, document, *(self._image(one, path) for one in images)]
-            case _ if not self._profile.documents:
-                reason = "this model takes no documents"
-                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(media_type=media_type, data=data):
+                check_documents(self._profile, path)
                 kind = media_type or "application/pdf"
                 return [*before, Part(inline_data=Blob(kind, data, part.title or None))]
             case UrlSource() | FileSource():
-                return [*before, self._stored(part.source, path)]
+                check_documents(self._profile, path)
+                return [*before, _stored(part.source, path)]
             case _:
                 assert_never(part.source)
 
-    def _stored(self, source: UrlSource | FileSource, path: str) -> Part:
-        if isinstance(source, UrlSource):
-            return Part(file_data=FileData(source.url))
-        if source.vendor != VENDOR:
-            reason = f"the file `{source.file_id}` is stored at another vendor"
-            raise UntranslatableError(reason, path=path, code="unsupported_file")
-        return Part(file_data=FileData(source.file_id))
+
+def _stored(source: UrlSource | FileSource, path: str) -> Part:
+    uri = source.url if isinstance(source, UrlSource) else stored_file(source, VENDOR, path)
+    return Part(file_data=FileData(uri))
 
 
 def _is_call(part: Part | Raw) -> bool:

@@ -32,6 +32,9 @@ _BODY: Final = msgspec.json.Decoder(schema.Request)
 _CONFIG: Final = msgspec.json.Decoder(GenerationConfig, strict=False)
 _NO_CONFIG: Final = GenerationConfig()
 _OPEN: Final = frozenset({"BLOCK_NONE", "OFF"})  # thresholds that filter nothing
+_OWN_ANSWERS: Final = ("speechConfig", "imageConfig")  # settings of answers that are not text
+# How closely images are looked at; all other values leave it to the model.
+_DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 _LEVELS: Final = frozenset({"minimal", "low", "medium", "high"})
 _ONE_OF: Final = "Respond with exactly one of these words and nothing else: "
 
@@ -112,7 +115,8 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     config = _NO_CONFIG
     if given(wire.generation_config):
         config = decode_at(_CONFIG, wire.generation_config, "$.generationConfig")
-    _refuse_modalities(config)
+    extensions = _extensions(body, wire)
+    _refuse_modalities(config, extensions)
     tools = TOOL_LISTS.read(wire.tools) if given(wire.tools) else ()
     form, instruction = _format(config, losses)
     calling = None if wire.tool_config is None else wire.tool_config.function_calling_config
@@ -122,7 +126,9 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         model=wire.model.removeprefix("models/"),
         stream=bool(wire.stream),
         system=(*system, TextPart(instruction)) if instruction else system,
-        turns=decode_contents(contents, sealer, losses),
+        turns=decode_contents(
+            contents, sealer, losses, detail=_DETAILS.get(config.media_resolution or "", "")
+        ),
         tools=tools,
         tool_choice=decode_choice(calling, tools),
         max_output=config.max_output_tokens,
@@ -135,16 +141,18 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         logprobs=bool(config.response_logprobs),
         top_logprobs=config.logprobs,
         metadata=wire.labels if given(wire.labels) else None,
-        extensions=_extensions(body, wire),
+        extensions=extensions,
         losses=tuple(losses),
     )
 
 
-def _refuse_modalities(config: GenerationConfig) -> None:
+def _refuse_modalities(config: GenerationConfig, extensions: Mapping[str, Raw]) -> None:
     wanted = [one for one in config.response_modalities or () if one.upper() != "TEXT"]
-    if wanted:
-        reason = f"only Google's own models answer with `{wanted[0][:40]}`"
-        path = "$.generationConfig.responseModalities"
+    fields = ["responseModalities"] if wanted else []
+    fields += [name for name in _OWN_ANSWERS if f"generationConfig.{name}" in extensions]
+    if fields:
+        reason = "only Google's own models answer with pictures or sound"
+        path = f"$.generationConfig.{fields[0]}"
         raise MalformedError(reason, path=path, code="unsupported_parameter")
 
 

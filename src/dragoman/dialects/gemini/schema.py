@@ -180,6 +180,7 @@ class GenerationConfig(Struct, frozen=True, gc=False, kw_only=True, rename="came
     response_json_schema: Raw = NO_RAW
     thinking_config: ThinkingConfig | None = None
     response_modalities: list[str] | None = None
+    media_resolution: str | None = None
 
 
 class SafetySetting(Struct, frozen=True, gc=False):
@@ -310,6 +311,7 @@ class TextChunk(Struct, frozen=True, gc=False, forbid_unknown_fields=True, renam
     candidates: list[TextCandidate]
     model_version: str | None = None
     response_id: str | None = None
+    usage_metadata: Raw = NO_RAW
 
 
 # --- errors -----------------------------------------------------------------------------------------
@@ -390,7 +392,6 @@ _CONFIG: Final[Shape] = {
     "thinkingConfig": {"includeThoughts": None, "thinkingBudget": None, "thinkingLevel": None},
     "speechConfig": None,
     "imageConfig": None,
-    "mediaResolution": None,
     "audioTimestamp": None,
     "routingConfig": None,
     "modelSelectionConfig": None,

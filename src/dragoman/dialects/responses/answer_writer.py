@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
-from dragoman.dialects.encoding import encode
-from dragoman.dialects.responses.body_writer import ResponseHead, annotation, one_line
+from dragoman.dialects.encoding import encode, one_line
+from dragoman.dialects.responses.body_writer import ResponseHead, annotation
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of

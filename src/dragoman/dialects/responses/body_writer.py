@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Raw
 
 from dragoman.context import Exchange
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, one_line
 from dragoman.dialects.identity import identity_of
 from dragoman.dialects.responses.errors import stream_error
 from dragoman.dialects.responses.request_reader import ResponsesRequest
@@ -98,11 +98,6 @@ def _echo(exchange: Exchange) -> bytes:
         value = given.get(name, NULL)
         fields.append(b',"%b":%b' % (name.encode(), default if value == NULL else one_line(value)))
     return b"".join(fields)
-
-
-def one_line(raw: Raw) -> bytes:
-    """Return JSON text without line ends, which occur between tokens only."""
-    return bytes(raw).translate(None, b"\r\n")
 
 
 def _usage(usage: Usage) -> bytes:

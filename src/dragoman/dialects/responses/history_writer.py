@@ -7,7 +7,16 @@ from msgspec import Raw
 
 from dragoman.context import Target
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.history_policy import ERROR, ReplayPolicy, error_text
+from dragoman.dialects.history_policy import (
+    ERROR,
+    ReplayPolicy,
+    check_documents,
+    check_image,
+    document_text,
+    error_text,
+    search_result_text,
+    stored_file,
+)
 from dragoman.dialects.responses.schema import FunctionCallOut, FunctionOutputOut
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.errors import UntranslatableError
@@ -313,9 +322,7 @@ class ItemEncoder:
                 return [{"type": "input_audio", "input_audio": {"data": data, "format": form}}]
             case SearchResultPart():
                 self._losses.append(Loss("content_flattened", self._path, "search result"))
-                text = "\n".join(one.text for one in part.parts)
-                head = f'<search_result source="{part.source}" title="{part.title}">'
-                return [{"type": "input_text", "text": f"{head}\n{text}\n</search_result>"}]
+                return [{"type": "input_text", "text": search_result_text(part)}]
             case _:
                 self._losses.append(Loss("content_dropped", self._path, type(part).__name__))
                 return []
@@ -330,22 +337,15 @@ class ItemEncoder:
         return item
 
     def _image(self, part: ImagePart) -> _Item:
-        source, allowed = part.source, self._profile.images
-        if allowed == "none" or (allowed == "base64_only" and not isinstance(source, Base64Source)):
-            reason = (
-                "this upstream does not accept images"
-                if allowed == "none"
-                else "no image addresses"
-            )
-            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
+        check_image(part, self._profile, self._path)
         item: dict[str, object] = {"type": "input_image"}
-        match source:
+        match part.source:
             case Base64Source(media_type=kind, data=data):
                 item["image_url"] = f"data:{kind};base64,{data}"
             case UrlSource(url=url):
                 item["image_url"] = url
             case FileSource():
-                item["file_id"] = self._file_id(source)
+                item["file_id"] = stored_file(part.source, self._profile.origin, self._path)
         item["detail"] = part.detail or "auto"
         return self._marked(item, part.cache)
 
@@ -363,23 +363,13 @@ class ItemEncoder:
             case UrlSource(url=url):
                 item["file_url"] = url
             case FileSource():
-                item["file_id"] = self._file_id(part.source)
-            case TextSource(text=text):
-                return [*content, self._marked(_tagged(part.title, text), part.cache)]
-            case None:
-                text = "\n\n".join(one.text for one in part.parts if isinstance(one, TextPart))
+                item["file_id"] = stored_file(part.source, self._profile.origin, self._path)
+            case TextSource() | None:
+                item = {"type": "input_text", "text": document_text(part)}
                 images = [self._image(one) for one in part.parts if isinstance(one, ImagePart)]
-                return [*content, self._marked(_tagged(part.title, text), part.cache), *images]
-        if not self._profile.documents:
-            reason = "this upstream does not accept files"
-            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
+                return [*content, self._marked(item, part.cache), *images]
+        check_documents(self._profile, self._path)
         return [*content, self._marked(item, part.cache)]
-
-    def _file_id(self, source: FileSource) -> str:
-        if source.vendor != self._profile.origin:
-            reason = f"the file `{source.file_id}` is stored at another vendor"
-            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
-        return source.file_id
 
 
 def _reasoning_text(text: str) -> dict[str, object]:
@@ -389,11 +379,6 @@ def _reasoning_text(text: str) -> dict[str, object]:
 
 def _message(role: str, content: list[_Item]) -> dict[str, object]:
     return {"type": "message", "role": role, "content": content}
-
-
-def _tagged(title: str, text: str) -> dict[str, object]:
-    head = f'<document title="{title}">' if title else "<document>"
-    return {"type": "input_text", "text": f"{head}\n{text}\n</document>"}
 
 
 def _only_text(parts: Sequence[_Item]) -> str | None:

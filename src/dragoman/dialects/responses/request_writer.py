@@ -270,7 +270,7 @@ class _Encoder:
         """Fields that only the client's own dialect has, and those that every request here gets."""
         request = self._request
         refused = _REFUSED.get(request.dialect, frozenset())
-        dropped = _DROPPED.get(request.dialect, frozenset())
+        dropped = _DROPPED.get(request.dialect, frozenset(request.extensions))
         for name, raw in request.extensions.items():
             if request.dialect == "responses":
                 self._body.setdefault(name, raw)

@@ -392,7 +392,7 @@ def test_vendors_call_streams_its_input_and_results_come_whole() -> None:
         data
     )[0]
     assert {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []} == starts(data)[1]
-    assert ['{"query":"oslo"}'] == [delta["partial_json"] for delta in deltas(data)]
+    assert ['{"query": "oslo"}'] == [delta["partial_json"] for delta in deltas(data)]
 
 
 def test_vendors_call_may_have_no_input() -> None:

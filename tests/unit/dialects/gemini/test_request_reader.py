@@ -93,14 +93,14 @@ def test_formats_of_the_answer():
 def test_what_has_no_place_is_an_extension_and_a_loss_elsewhere():
     body = {
         "model": "m", "contents": [user("x")], "store": True,
-        "generationConfig": {"speechConfig": {"a": 1}},
+        "generationConfig": {"audioTimestamp": True},
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}],
         "toolConfig": {"retrievalConfig": {"languageCode": "de"}},
     }  # fmt: skip
     out = translate_request(json.dumps(body).encode(), source="gemini", target="chat")
 
     assert [
-        "$.generationConfig.speechConfig", "$.safetySettings", "$.store",
+        "$.generationConfig.audioTimestamp", "$.safetySettings", "$.store",
         "$.toolConfig.retrievalConfig",
     ] == sorted(loss.path for loss in out.losses if loss.code == "field_dropped")  # fmt: skip
 

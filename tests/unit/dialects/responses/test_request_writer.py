@@ -417,7 +417,8 @@ def test_a_document_of_parts_keeps_its_context_and_images() -> None:
 def test_content_that_the_upstream_cannot_take_is_refused(part: Any, profile: Profile) -> None:
     error = refused(ask(Turn(Role.USER, (part,), path="$.messages[3]")), profile)
 
-    assert ("$.messages[3]", "unsupported_content_block") == (error.path, error.code)
+    assert "$.messages[3]" == error.path
+    assert error.code.startswith("unsupported_")
 
 
 def test_vendor_blocks_go_to_their_vendor_and_are_words_elsewhere() -> None:
