@@ -36,7 +36,7 @@ def show_list(page: Page, served: Served) -> None:
 
 def show_exchange(page: Page, served: Served) -> None:
     rows = httpx2.get(f"{served.url}/inspector/api/exchanges?upstream=moonshot").json()["rows"]
-    page.goto(f"{served.url}/inspector/exchanges/{rows[0]['id']}?sel=call:0")
+    page.goto(f"{served.url}/inspector/exchanges/{rows[0]['id']}?sel=call:1")
     page.wait_for_selector(".linked .ev")
 
 

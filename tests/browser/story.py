@@ -32,6 +32,7 @@ CLIENTS = {
     "LangGraph": "langgraph-sdk 0.3",
 }
 _KIMI = "kimi-k2+leak-reasoning+think+pace:4"
+_BUSY = "+error:429+retry-after:30"
 _RESULT = "2 failed, 14 passed in 0.61s"
 _TESTS = ("Bash", {"command": "pytest -q tests/test_dates.py"}, _RESULT)
 _LINES = "41  def parse_iso(text: str) -> datetime:\n42      parts, offset = _split(text)\n43      return datetime(*parts)"
@@ -114,7 +115,7 @@ def record_story(folder: Path) -> None:
             for name in names
         }
         routes = (
-            Route(name="claude", match=Match(model="claude-busy"), to=(f"openrouter/{_KIMI}+error:429+retry-after:30", f"moonshot/{_KIMI}")),
+            Route(name="claude", match=Match(model="claude-busy"), to=(f"openrouter/{_KIMI}{_BUSY}", f"moonshot/{_KIMI}")),
             *(Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in names),
         )  # fmt: skip
         return structs.replace(
@@ -195,7 +196,15 @@ def _make_real(folder: Path) -> None:
             cost = (tokens - cached) * FRESH_PRICE + cached * CACHED_PRICE
             cost += record.get("tokens_out", 0) * OUTPUT_PRICE
             record |= {"tokens_in": tokens, "tokens_cached": cached, "cost": round(cost / 1e6, 6)}
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        file.write_text("".join(_renamed(line) + "\n" for line in lines))
+
+
+def _renamed(line: dict[str, Any]) -> str:
+    """Return a line that has the name of a real model in the place of the simulator's."""
+    name = _NAMES[_KIMI]
+    if line["line"] == "read":
+        line["size"] += line["data"].get("text", "").count(_KIMI) * (len(name) - len(_KIMI))
+    return json.dumps(line).replace(f"{_KIMI}{_BUSY}", name).replace(_KIMI, name)
 
 
 def _slow_down(lines: list[dict[str, Any]], chance: random.Random) -> None:
@@ -203,11 +212,15 @@ def _slow_down(lines: list[dict[str, Any]], chance: random.Random) -> None:
     record = lines[-1]["record"]
     duration = chance.uniform(1500, 12_000)
     first = duration * chance.uniform(0.08, 0.35)
-    begin = next((line["at"] for line in lines if line["line"] == "read"), lines[-1]["at"])
+    attempts = [number for number, line in enumerate(lines) if line["line"] == "attempt"]
+    asked = lines[attempts[0]]["at"] if attempts else 0.0
+    answer = lines[attempts[-1] :] if attempts else []
+    begin = next((line["at"] for line in answer if line["line"] == "read"), lines[-1]["at"])
     rest = max(lines[-1]["at"] - begin, 0.001)
     for line in lines:
         if "at" in line and line["at"] < begin:
-            line["at"] = round(line["at"] / begin * first * 0.9, 3)
+            waited = max(line["at"] - asked, 0.0) / max(begin - asked, 0.001)
+            line["at"] = round(0.4 + waited * first * 0.9, 3)
         elif "at" in line:
             line["at"] = round(first + (line["at"] - begin) / rest * (duration - first), 3)
     record["duration_ms"] = round(duration, 1)

@@ -1,6 +1,8 @@
 """One conversation: turns, calls beside results, folded turns, the cache, and what was started beside it."""
 
+import json
 import re
+import tarfile
 
 import httpx2
 import pytest
@@ -141,3 +143,16 @@ def test_on_a_phone_the_list_comes_first(phone: Page, story: Served) -> None:
     assert call.bounding_box()["x"] == result.bounding_box()["x"]
     phone.locator(".crumb a").click()
     expect(phone.locator(".ses").first).to_be_visible()
+
+
+def test_all_recordings_of_a_conversation_are_downloaded(opened: Page, story: Served) -> None:
+    conversation = opened.url.rpartition("/")[2]
+    found = httpx2.get(f"{story.url}/inspector/api/conversations/{conversation}").json()
+    with opened.expect_download() as download:
+        opened.get_by_role("link", name="Download all recordings").click()
+    with tarfile.open(download.value.path()) as archive:
+        ids = {
+            json.loads(archive.extractfile(name).readline())["id"] for name in archive.getnames()
+        }
+    assert {turn["exchange"] for turn in found["turns"]} < ids
+    assert len(ids) == TURNS + found["side_requests"]

@@ -248,6 +248,30 @@ def test_lanes_of_the_timeline_select(page: Page, opened: Open) -> None:
     assert "Edit call truncated at 9.25 s" in label
 
 
+def test_labels_of_the_timeline_do_not_cover_each_other(page: Page, opened: Open) -> None:
+    overlaps = """() => {
+        const boxes = [...document.querySelectorAll(".tl svg text:not(.halo)")].map((one) => one.getBoundingClientRect());
+        return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) =>
+            a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length;
+    }"""
+    for first in (2, 60, 400, 1840, 9400):
+        written = WrittenExchange(parts=3)
+        written.answer["timeline"]["first_ms"] = first
+        opened(written=written)
+        assert page.locator(".tl svg text", has_text="first event").count() == 1
+        assert page.evaluate(overlaps) == 0, first
+
+
+def test_a_failed_attempt_is_named_however_soon_the_next_one_starts(
+    page: Page, opened: Open
+) -> None:
+    written = WrittenExchange(parts=3)
+    attempts = written.answer["timeline"]["lanes"][0]["spans"]
+    attempts[1]["from"] = attempts[0]["to"] + 5
+    opened(written=written)
+    expect(page.locator(".tl svg text.t-error", has_text="429")).to_have_count(1)
+
+
 # --- keys ------------------------------------------------------------------------------------------
 
 

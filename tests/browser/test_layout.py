@@ -48,3 +48,16 @@ def test_no_view_scrolls_sideways(
             page.wait_for_timeout(60)
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{view} is {wide} wide at {width}"
+
+
+def test_no_cell_of_the_list_is_cut_off(page: Page, story: Served) -> None:
+    page.goto(f"{story.url}/inspector/exchanges")
+    settle(page)
+    for width in (861, 900, 979, 980, 1024, 1279, 1280, 1399, 1400, 1439, 1440, 1560, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(60)
+        right = page.evaluate(
+            """() => Math.max(...[...document.querySelectorAll(".list .row:not([hidden]) > *")]
+                .map((cell) => cell.getBoundingClientRect().right))"""
+        )
+        assert right <= width - 12, f"a cell ends at {right} of {width}"

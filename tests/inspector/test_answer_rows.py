@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.inspector.answer_rows import Arrivals, values
+from dragoman.inspector.answer_rows import Arrivals, bare_rows, values
 
 
 def test_values_have_their_path_their_bytes_and_their_text() -> None:
@@ -28,3 +28,18 @@ def test_a_byte_arrived_with_the_read_that_has_it() -> None:
 
     assert [10.0, 10.0, 20.0, 20.0] == [arrivals.at(byte) for byte in (0, 2, 3, 4)]
     assert 20.0 == arrivals.last
+
+
+def test_an_event_without_a_meaning_shows_its_values() -> None:
+    data = (
+        b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+        b'"content_block":{"type":"thinking","thinking":"","signature":null}}\n\n'
+        b"data: not JSON\n\n: alive\n\ndata: [DONE]\n\n"
+    )
+    rows = bare_rows(data, Arrivals([(1.0, len(data))]))
+    assert [(row.kind, row.text) for row in rows] == [
+        ("content_block_start", "0 thinking"),
+        ("event", "not JSON"),
+        ("comment", ": alive"),
+        ("done", "[DONE]"),
+    ]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.inspector.summary import client_name
+from dragoman.inspector.summary import LogRecord, client_name, summarize
 
 
 def test_clients_by_their_user_agent() -> None:
@@ -17,3 +17,12 @@ def test_clients_by_their_user_agent() -> None:
         "": "",
     }
     assert {agent: client_name(agent) for agent in names} == names
+
+
+def test_a_failure_is_named_in_words() -> None:
+    record = LogRecord(
+        status=429, error="rate_limit", error_code="rate_limit_exceeded", dialect="chat"
+    )
+    row = summarize(record, client="").row
+    assert (row.ended, row.level) == ("rate limit", "failed")
+    assert [problem.label for problem in row.problems] == ["rate limit exceeded"]

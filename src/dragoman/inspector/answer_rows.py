@@ -196,10 +196,15 @@ def _bare(frame: Frame) -> tuple[str, str]:
     """Return kind and text of an event that means nothing to the reader."""
     if not frame.data:
         return "comment", frame.raw[: 2 * TEXT_CHARS].decode("utf-8", "replace").strip()
-    text = frame.data[: 4 * TEXT_CHARS].decode("utf-8", "replace")
+    data = frame.data[: 4 * TEXT_CHARS]
+    text = data.decode("utf-8", "replace")
     if frame.data == b"[DONE]":
         return "done", text
-    return frame.event or ("event" if frame.whole else "incomplete"), text
+    kind = frame.event or ("event" if frame.whole else "incomplete")
+    if text.startswith("{"):  # without names and what is empty; the raw view has them
+        plain = (one for _, _, _, one in values(data) if one not in ("", "null", "false", kind))
+        text = " ".join(plain)
+    return kind, text
 
 
 # Kinds of rows; one with several kinds of events is called after the first of these.

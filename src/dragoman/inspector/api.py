@@ -278,13 +278,20 @@ class Inspector:
             self._threads.submit(self._runs.all)
 
     async def _archive(self, http: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
-        """Send the recordings of a list as one tar file, the newest first."""
+        """Send the recordings of a list, or of a conversation, as one tar file."""
         _only(http, "GET")
         query = {name: http.query.getall(name) for name in http.query}
         index, folder = self.index, self.index.folder
         wanted = Filter.of(query, index.now())
         self._take_news()
-        files = await self._in_thread(lambda: index.files(wanted, may_see=viewer.may_see))
+        conversation, may_see = http.query.get("conversation", ""), viewer.may_see
+        files = await self._in_thread(
+            lambda: (
+                self._runs.files(conversation, may_see=may_see)
+                if conversation
+                else index.files(wanted, may_see=may_see)
+            )
+        )
         if not files or folder is None:
             raise ApiError(404, "not_recorded", "no exchange of this list was recorded")
         if self._archives >= _MOST_ARCHIVES:

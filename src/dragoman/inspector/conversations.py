@@ -169,6 +169,18 @@ class Conversations:
         body = _received(folder / one.file)
         return None if body is None else _asked(body, one.row.dialect)
 
+    def files(self, conversation: str, *, may_see: Callable[[Summary], bool]) -> list[str]:
+        """Return the recordings of a conversation that a viewer may see, with those beside it."""
+        every = self.all()
+        ids = [conversation, *(side for side, main in self._sides.items() if main == conversation)]
+        return [
+            exchange.file
+            for one in ids
+            if one in every
+            for exchange in every[one].exchanges
+            if may_see(exchange)
+        ]
+
     # --- the list --------------------------------------------------------------------------------
 
     def rows(

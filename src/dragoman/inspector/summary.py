@@ -235,7 +235,12 @@ def _ended(record: LogRecord) -> str:
     """Return the finish reason in the client's words; of a failure, its kind."""
     if record.ended in _REASONS and record.dialect in dialect_names():
         return dialect(record.dialect).finish_word(FinishReason(record.ended))
-    return record.error or ("client left" if record.ended == CLIENT_LEFT else record.ended)
+    return _words(record.error) or ("client left" if record.ended == CLIENT_LEFT else record.ended)
+
+
+def _words(code: str) -> str:
+    """Return the code of a failure as words."""
+    return code.replace("_", " ")[:40]
 
 
 def _family(record: LogRecord) -> str:
@@ -257,7 +262,7 @@ def _problems(record: LogRecord, stalls: Sequence[Gap]) -> Iterator[Problem]:
     if record.error_code == TRUNCATED:
         yield Problem("cut_off", "cut off", "error")
     elif failed:
-        yield Problem("failed", (record.error_code or record.error or "failed")[:40], "error")
+        yield Problem("failed", _words(record.error_code or record.error or "failed"), "error")
     if failed and len(tried) > 1:
         yield Problem("no_fallback", "no fallback", "error")
     if record.ended in _CUT or _CUT_CALLS & {*record.warnings}:

@@ -195,7 +195,7 @@ export function mount(root, ctx) {
     replace(
       head,
       h("p", { class: "crumb" }, h("a", { href: "/inspector/conversations" }, "Conversations")),
-      h("div", { class: "line" }, h("h1", { class: "trim", title: conversation.row.title }, conversation.row.title || "Without a title")),
+      h("div", { class: "line" }, h("h1", { class: "trim", title: conversation.row.title }, conversation.row.title || "Without a title"), h("span", { class: "grow" }), h("a", { class: "btn", href: ctx.api.address(`/recordings?conversation=${encodeURIComponent(id)}`), download: "recordings.tar", "aria-label": "Download all recordings" }, icon("download"), h("span", { class: "lbl" }, "Download all recordings"), h("span", { class: "sht", "aria-hidden": "true" }, "Files"))),
       facts(conversation),
     );
     drawCache(picture, conversation.turns, goTo);

@@ -164,9 +164,10 @@ export function count(value, noun, plural = noun + "s") {
   return `${number(value)} ${value === 1 ? noun : plural}`;
 }
 
-/** @param {number|null|undefined} ms @returns {string} such as `9.46 s`; two decimals, so that a column lines up */
+/** @param {number|null|undefined} ms @returns {string} such as `9.46 s`; two decimals, so that a column lines up, and `4 ms` where they would be zero */
 export function seconds(ms) {
-  return ms === null || ms === undefined ? UNKNOWN : `${(ms / 1000).toFixed(2)} s`;
+  if (ms === null || ms === undefined) return UNKNOWN;
+  return ms > 0 && ms < 10 ? `${Math.max(1, Math.round(ms))} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
 
 /** @param {number|null|undefined} ms @returns {string} such as `212 ms`, `4.2 s`, `3 min 02 s` */

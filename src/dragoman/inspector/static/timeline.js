@@ -74,9 +74,11 @@ export class Timeline {
   #grid() {
     const step = STEPS.find((each) => this.x(each) >= (this.width < NARROW ? 36 : 56)) ?? STEPS.at(-1);
     const shapes = [];
+    const [left, right] = this.#firstLabel().above ?? [1, 0];
     for (let ms = 0; ms <= this.end; ms += step) {
       shapes.push(line("l-grid", this.x(ms), this.x(ms), 18, this.height));
-      if (this.x(ms) < this.width - 24) shapes.push(text("", this.x(ms) + 3, 12, tickLabel(ms, step)));
+      const covered = this.x(ms) + 40 > left && this.x(ms) < right;
+      if (this.x(ms) < this.width - 24 && !covered) shapes.push(text("", this.x(ms) + 3, 12, tickLabel(ms, step)));
     }
     for (let lane = 0; lane <= this.lanes.length; lane += 1) shapes.push(line("l-grid", 0, this.width, TOP + lane * LANE, TOP + lane * LANE));
     return shapes;
@@ -109,12 +111,20 @@ export class Timeline {
   }
 
   #attempts(lane, y) {
-    return lane.spans.flatMap((span) => {
-      const [a, b] = [this.x(span.from), this.x(span.to)];
-      const fill = LEVEL_FILLS[span.level] ?? "f-data";
-      const bar = svg("rect", { class: fill, x: a, y: y + 8, width: Math.max(2, b - a), height: 8, rx: 1 });
-      return fill === "f-error" && span.label && this.width >= NARROW ? [bar, text("t-error", b + 5, y + 16, span.label)] : [bar];
-    });
+    const bars = lane.spans.map((span) => svg("rect", { class: LEVEL_FILLS[span.level] ?? "f-data", x: this.x(span.from), y: y + 8, width: Math.max(2, this.x(span.to) - this.x(span.from)), height: 8, rx: 1 }));
+    return this.width < NARROW ? bars : [...bars, ...lane.spans.flatMap((span, index) => this.#attemptLabel(lane, index, y))];
+  }
+
+  /** Why an attempt failed: behind its bar if there is room before the next one, else before it, else on the next one. */
+  #attemptLabel({ spans }, index, y) {
+    const span = spans[index];
+    if (LEVEL_FILLS[span.level] !== "f-error" || !span.label) return [];
+    const room = span.label.length * 6.5 + 10;
+    const next = spans[index + 1] ? this.x(spans[index + 1].from) : this.width;
+    if (this.x(span.to) + room <= next) return [text("t-error", this.x(span.to) + 5, y + 16, span.label)];
+    const before = spans[index - 1] ? this.x(spans[index - 1].to) : 0;
+    if (this.x(span.from) - room >= before) return [text("t-error", this.x(span.from) - 5, y + 16, span.label, "end")];
+    return [text("t-error halo", this.x(span.to) + 5, y + 16, span.label)];
   }
 
   #spans(lane, y) {
@@ -188,10 +198,19 @@ export class Timeline {
     if (first === null || first === undefined) return [];
     const x = this.x(first);
     const y = TOP + Math.max(0, this.#laneOf("upstream")) * LANE + 16;
+    const { label, above } = this.#firstLabel();
+    const place = above ? text("t-ink b", x + 6, 12, label) : text("t-ink b", x - 6, y, label, "end");
+    return [line("l-first", x, x, 16, this.height), place];
+  }
+
+  /** What the first event is called, and the place above the lanes that this needs: none if there is room left of its line. */
+  #firstLabel() {
+    const { first_ms: first } = this.timeline;
+    if (first === null || first === undefined) return { label: "" };
     const label = this.width < NARROW ? seconds(first) : `first event ${seconds(first)}`;
     const room = label.length * 6.5;
-    const place = x > room ? text("t-ink b", x - 6, y, label, "end") : text("t-ink b", x + 6, 12, label);
-    return [line("l-first", x, x, 16, this.height), place];
+    const x = this.x(first);
+    return x > room ? { label } : { label, above: [x, x + 6 + room] };
   }
 
   #selectedLane() {
