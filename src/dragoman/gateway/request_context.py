@@ -216,11 +216,12 @@ class RequestContext(Struct, frozen=True, eq=False):
         outcome = self.outcome
         choice = outcome.choice
         hop = outcome.hop if outcome.asked else asked
+        routed = hop or (None if choice is None else choice.hops[0])
         return answer_headers(
             self.id,
             route="" if choice is None else choice.route_name,
             upstream="" if hop is None else hop.upstream_name,
-            upstream_model="" if hop is None else hop.model,
+            upstream_model="" if routed is None else routed.model,
             upstream_id=outcome.upstream_id,
             warnings=[loss.code for loss in outcome.losses],
             extra={**outcome.rate_limits, **self.cors},
