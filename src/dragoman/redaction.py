@@ -7,6 +7,8 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
 Secrets: TypeAlias = tuple[str, ...]
 
 _BOTH: Final = (True, False)
@@ -49,7 +51,9 @@ _HINTS: Final = (
 _FOLDED: Final = bytes.maketrans(
     string.ascii_uppercase.encode() + b"_", string.ascii_lowercase.encode() + b"-"
 )
-_MOST_SEEN_BYTES: Final = 4 * 1024 * 1024  # of parts that a blotter remembers
+_MOST_SEEN_BYTES: Final = 2 * 1024 * 1024  # of parts that a blotter remembers
+_CUT: Final = b'{"'
+_ESCAPED_CUT: Final = b'{\\"'
 _KEPT_BEFORE: Final = ("scheme", "name", "before")
 
 
@@ -96,7 +100,7 @@ class Blotter:
     `patterns` are expressions of more secrets, beside what looks like a credential anyway.
 
     Most bytes of a conversation repeat: a request repeats the history, and the events of a stream differ in a word.
-    So data is cut at opening braces, where no credential continues, and a part that was found clean is not searched
+    So data is cut where objects begin, where no credential continues, and a part that was found clean is not searched
     again.  This makes it about ten times as fast as searching everything.
     """
 
@@ -111,10 +115,12 @@ class Blotter:
         self._clean: set[bytes] = set()  # parts without a secret
         self._seen_bytes = 0
         self._blotted: dict[bytes, bytes] = {}  # parts with one, and what is written for them
+        self._escaped: dict[bytes, bytes] = {}  # parts as JSON writes them, without secrets
+        self._whole = self._across is not None or bool(self._patterns)  # parts are not enough
 
     def blot(self, data: bytes) -> bytes:
         """Return the bytes with an asterisk for each byte of a secret; escapes of JSON are kept."""
-        parts = data.split(b"{")
+        parts = data.split(_CUT)
         if not self._clean.issuperset(parts):
             data = self._blot_parts(parts)
         if self._across is not None:
@@ -125,12 +131,32 @@ class Blotter:
             data = _substituted(pattern, data)
         return data
 
+    def blot_escaped(self, data: bytes) -> bytes:
+        """Return what `blot` returns as the inside of a JSON string; parts are escaped only once.
+
+        Raises:
+            UnicodeDecodeError: the bytes are not UTF-8.
+        """
+        if self._whole:
+            return _escape(self.blot(data))
+        parts = data.split(_CUT)
+        try:  # no part with an address is in it
+            return _ESCAPED_CUT.join(map(self._escaped.__getitem__, parts))
+        except KeyError:
+            if b"://" in data:
+                return _escape(self.blot(data))
+        self._blot_parts(parts)
+        escaped = self._escaped
+        for part in set(parts) - escaped.keys():
+            escaped[part] = _escape(self._blotted.get(part, part))
+        return _ESCAPED_CUT.join(map(escaped.__getitem__, parts))
+
     def _blot_parts(self, parts: list[bytes]) -> bytes:
         """Return the parts as one again, each without its secrets, and remember what was found in them."""
         if self._seen_bytes > _MOST_SEEN_BYTES:
-            self._clean, self._blotted, self._seen_bytes = set(), {}, 0
+            self._clean, self._blotted, self._escaped, self._seen_bytes = set(), {}, {}, 0
         new = set(parts) - self._clean - self._blotted.keys()
-        together = b"{".join(new)
+        together = _CUT.join(new)
         self._seen_bytes += len(together)
         folded = together.translate(_FOLDED)
         if any(one in together for one in self._needles) or any(one in folded for one in _HINTS):
@@ -142,13 +168,17 @@ class Blotter:
                     self._blotted[part] = blotted.encode("latin-1")
             new -= self._blotted.keys()
         self._clean |= new
-        return b"{".join([self._blotted.get(one, one) for one in parts])
+        return _CUT.join([self._blotted.get(one, one) for one in parts])
 
 
 @functools.lru_cache(maxsize=16)
 def blotter(secrets: Secrets, patterns: tuple[str, ...]) -> Blotter:
     """Return the blotter of these secrets, which knows what it has seen of earlier exchanges."""
     return Blotter(secrets, patterns)
+
+
+def _escape(data: bytes) -> bytes:
+    return msgspec.json.encode(data.decode())[1:-1]
 
 
 def _as_text(secrets: Iterable[bytes]) -> Secrets:

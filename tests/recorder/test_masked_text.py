@@ -75,4 +75,4 @@ def test_only_what_may_become_a_name_or_a_marker_waits() -> None:
         pieces.feed(piece)
         left.append(len(pieces.take()))
 
-    assert [3, 3, 4, 1, 0, 14, 1, 9, 297] == left
+    assert [3, 3, 4, 1, 0, 14, 3, 7, 297] == left

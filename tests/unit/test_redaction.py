@@ -156,3 +156,42 @@ def test_a_secret_is_found_again_after_the_memory_was_full() -> None:
     for at in range(6):
         blotter.blot(b"%d" % at * 1024 * 1024)
     assert first == blotter.blot(data)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            (
+                *CREDENTIALS,
+                *KNOWN,
+                "{",
+                "}",
+                " ",
+                '","',
+                "plain",
+                "api",
+                "\n",
+                "\\",
+                "\x1f",
+                "\u00e9",
+            )
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_bytes_are_escaped_as_json_writes_them_without_their_secrets(
+    parts: list[str], has_braces: bool
+) -> None:
+    blotter = Blotter(KNOWN if has_braces else KNOWN[::2])
+    data = "".join(parts).encode()
+    for _ in range(2):  # the second time from memory
+        assert json.loads(b'"%b"' % blotter.blot_escaped(data)).encode() == blotter.blot(data)
+
+
+def test_bytes_that_are_not_utf8_are_not_escaped() -> None:
+    blotter = Blotter(())
+    for _ in range(2):
+        with pytest.raises(UnicodeDecodeError):
+            blotter.blot_escaped(b"{plain{\xff{")
+    assert b"plain" == blotter.blot_escaped(b"plain")

@@ -1,6 +1,6 @@
 """Records exchanges: hands what happens to the process that writes it, `dragoman.recorder.writer`.
 
-The gateway only copies bytes into a pipe, once for all that happens in a turn of the event loop.  Where only problems
+The gateway only writes bytes to a pipe, once for all that happens in a turn of the event loop.  Where only problems
 are recorded, it keeps references to the bytes of an exchange until its end, and copies them only if there was one.
 A request never waits for its recording: if the writer falls behind by more than `_MOST_WAITING` bytes, or exchanges
 hold more than `_MOST_HELD`, the exchanges under way are recorded no further.
@@ -63,6 +63,7 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._batch: list[frames.Frame] = []  # for the next write
+        self._payloads: list[bytes] = []  # of each of them
         self._behind = False  # the writer is too slow
         self._held_too_much = False
         self.held_bytes = 0  # of exchanges that may turn out to be problems
@@ -150,26 +151,28 @@ class Recorder:
     def _log_incomplete(self, reason: str) -> None:
         self._logger.notice("recordings incomplete", level="warning", reason=reason)
 
-    def send(self, frame: frames.Frame) -> None:
+    def send(self, frame: frames.Frame, payload: bytes = b"") -> None:
         """Hand a frame to the writer, with all others of this turn of the event loop."""
         if not self._batch:
             self._loop.call_soon(self._flush)
         self._batch.append(frame)
+        self._payloads.append(payload)
 
     def send_events(self, number: int, events: Sequence[Event]) -> None:
         """Hand events to the writer.  Any thread may do so."""
-        frame = frames.Meant(number, frames.encode_meaning(events))
+        frame, payload = frames.Meant(number), frames.encode_meaning(events)
         if threading.get_ident() == self._thread:
-            self.send(frame)
+            self.send(frame, payload)
         else:  # of heavy work
-            self._loop.call_soon_threadsafe(self.send, frame)
+            self._loop.call_soon_threadsafe(self.send, frame, payload)
 
     def _flush(self) -> None:
         batch, self._batch = self._batch, []
+        payloads, self._payloads = self._payloads, []
         pipe = self._pipe
         if pipe is None or not batch:
             return
-        pipe.write(frames.encode_batch(batch))
+        pipe.writelines(frames.encode_batch(batch, payloads))
         if not self._behind and pipe.get_write_buffer_size() > _MOST_WAITING:
             self._behind = True
             self._log_incomplete("the disk or the processor is too slow")
@@ -209,7 +212,7 @@ class Recorder:
         pipe, _ = await loop.connect_write_pipe(
             lambda: _Pipe(lambda: self._lost(process)), cast("IO[bytes]", process.stdin)
         )
-        pipe.write(frames.encode_batch([policy]))  # before any exchange
+        pipe.writelines(frames.encode_batch([policy], [b""]))  # before any exchange
         self._pipe = pipe
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(
@@ -272,7 +275,7 @@ class ExchangeRecording:
         self._started = time.perf_counter()
         self._most = most
         # Until it is known whether the exchange is kept; events are encoded only then.
-        self._held: list[frames.Frame | tuple[Event, ...]] | None = None if keep else []
+        self._held: list[tuple[frames.Frame, bytes] | list[Event]] | None = None if keep else []
         self._size = 0  # bytes of frames so far
         self._unchecked = -1  # the size up to which there is room
         self._counted = 0  # bytes that `Recorder.held_bytes` has of it
@@ -299,10 +302,9 @@ class ExchangeRecording:
             path=_without_keys(http, dialect),
             headers=dict(http.headers),
             at=self._now(),
-            body=body,
             owner=owner,
         )
-        self._add(frame, len(body))
+        self._add(frame, body)
 
     def asked(
         self, *, upstream: str, model: str, url: str, headers: Mapping[str, str], body: bytes
@@ -315,9 +317,8 @@ class ExchangeRecording:
             model=model,
             url=url,
             headers=dict(headers),
-            body=body,
         )
-        self._add(frame, len(body))
+        self._add(frame, body)
 
     def answered(
         self, status: int, headers: Mapping[str, str], translation: Translation | None
@@ -330,19 +331,19 @@ class ExchangeRecording:
             headers=dict(headers),
             translation=translation,
         )
-        self._add(frame, 1)
+        self._add(frame)
 
     def read(self, data: bytes) -> None:
         """Record bytes of the upstream; none at the end of its answer."""
-        self._add(frames.Came(self.number, self._now(), data), len(data))
+        self._add(frames.Came(self.number, self._now()), data)
 
     def failed(self, fault: Fault) -> None:
         """Record that the gateway ended the upstream's answer."""
-        self._add(frames.Ended(self.number, self._now(), fault), 1)
+        self._add(frames.Ended(self.number, self._now(), fault))
 
     def wrote(self, data: bytes) -> None:
         """Record bytes for the client."""
-        self._add(frames.Sent(self.number, self._now(), data), len(data))
+        self._add(frames.Sent(self.number, self._now()), data)
 
     def watch(self, _exchange: Exchange) -> "_EventTap":
         """Return the stage that records the events of an answer."""
@@ -355,7 +356,7 @@ class ExchangeRecording:
         if self._held is None:
             self._recorder.send_events(self.number, events)
         else:
-            self._held.append(tuple(events))
+            self._held.append(list(events))
 
     def close(self, record: RequestRecord) -> None:
         """Record how the exchange ended, and forget it if only problems are kept and it had none."""
@@ -366,31 +367,31 @@ class ExchangeRecording:
             if not recorder.is_problem(record):
                 return
             for one in held:
-                if isinstance(one, tuple):
+                if isinstance(one, list):
                     recorder.send_events(self.number, one)
                 else:
-                    recorder.send(one)
+                    recorder.send(*one)
         end = frames.Close(
             exchange=self.number,
             at=self._now(),
             status=record.status,
-            record=_JSON.encode(record),
             dropped=self._dropped,
         )
-        recorder.send(end)
+        recorder.send(end, _JSON.encode(record))
 
     def _now(self) -> float:
         """Return milliseconds since the request was read."""
         return (time.perf_counter() - self._started) * 1000
 
-    def _add(self, frame: frames.Frame, size: int) -> None:
+    def _add(self, frame: frames.Frame, payload: bytes = b"") -> None:
+        size = len(payload) or 1
         self._size += size
         if self._size > self._unchecked and not self._has_room(size):
             return
         if self._held is None:
-            self._recorder.send(frame)
+            self._recorder.send(frame, payload)
         else:
-            self._held.append(frame)
+            self._held.append((frame, payload))
 
     def _has_room(self, size: int) -> bool:
         """Return whether a frame can be recorded; none is after one that could not, because a gap would mislead."""

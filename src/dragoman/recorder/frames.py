@@ -1,9 +1,11 @@
-"""What the gateway sends to the process that writes recordings: batches of frames, each a length and MessagePack.
+"""What the gateway sends to the process that writes recordings: batches of frames, each with the bytes that belong to it.
 
-A frame names its exchange by a number.  The gateway sends bytes as they are; the writer removes secrets, so that
-this costs the gateway no time.
+A batch is two lengths, MessagePack with all frames and the sizes of their bytes, and these bytes as the gateway read or
+wrote them: it copies them nowhere but into the pipe.  A frame names its exchange by a number.  The writer removes
+secrets, so that this costs the gateway no time.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -14,7 +16,7 @@ from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault, TextRun
 
-_LENGTH_BYTES: Final = 4
+_LENGTHS: Final = struct.Struct(">QI")  # of the batch behind it, and of the MessagePack in it
 
 
 class Policy(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
@@ -32,7 +34,7 @@ class Policy(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
 
 
 class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
-    """A request has been read, and its exchange is recorded."""
+    """A request has been read, and its exchange is recorded.  Its bytes are the request's body."""
 
     exchange: int
     id: str
@@ -42,12 +44,11 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
     path: str
     headers: dict[str, str]
     at: float
-    body: bytes
     owner: str = ""
 
 
 class Ask(Struct, frozen=True, kw_only=True, array_like=True, tag=2):
-    """An upstream is asked."""
+    """An upstream is asked.  Its bytes are the body."""
 
     exchange: int
     at: float
@@ -55,7 +56,6 @@ class Ask(Struct, frozen=True, kw_only=True, array_like=True, tag=2):
     model: str
     url: str
     headers: dict[str, str]
-    body: bytes
 
 
 class Answered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
@@ -67,18 +67,16 @@ class Answered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
 
 
 class Came(Struct, frozen=True, array_like=True, gc=False, tag=4):
-    """Bytes of the upstream, and what they mean."""
+    """Bytes of the upstream; none at the end of its answer."""
 
     exchange: int
     at: float
-    data: bytes
 
 
 class Meant(Struct, frozen=True, array_like=True, gc=False, tag=5):
-    """Events, as JSON: one array, as a recording has it."""
+    """Events.  Its bytes are JSON: one array, as a recording has it."""
 
     exchange: int
-    events: bytes
 
 
 class Ended(Struct, frozen=True, array_like=True, tag=6):
@@ -94,32 +92,30 @@ class Sent(Struct, frozen=True, array_like=True, gc=False, tag=7):
 
     exchange: int
     at: float
-    data: bytes
 
 
 class Close(Struct, frozen=True, kw_only=True, array_like=True, tag=8):
-    """The exchange has ended."""
+    """The exchange has ended.  Its bytes are its line in the log, as JSON."""
 
     exchange: int
     at: float
     status: int
-    record: bytes  # JSON
     dropped: int = 0  # bytes that the gateway did not send
 
 
 Frame: TypeAlias = Policy | Begin | Ask | Answered | Came | Meant | Ended | Sent | Close
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(list[Frame])
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[list[Frame], list[int]])
 _EVENTS: Final = msgspec.json.Encoder()
 
 
-def encode_batch(batch: Sequence[Frame]) -> bytearray:
-    """Return frames behind the length of all."""
-    data = bytearray(_LENGTH_BYTES)
-    _ENCODER.encode_into(batch, data, _LENGTH_BYTES)
-    data[:_LENGTH_BYTES] = (len(data) - _LENGTH_BYTES).to_bytes(_LENGTH_BYTES, "big")
-    return data
+def encode_batch(batch: Sequence[Frame], payloads: Sequence[bytes]) -> list[bytes]:
+    """Return what to write for frames with their bytes, to be written in this order."""
+    sizes = list(map(len, payloads))
+    head = _ENCODER.encode((batch, sizes))
+    lengths = _LENGTHS.pack(len(head) + sum(sizes), len(head))
+    return [lengths + head, *filter(None, payloads)]
 
 
 def encode_meaning(events: Sequence[Event]) -> bytes:
@@ -142,18 +138,28 @@ class FrameBuffer:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[list[Frame]]:
+    def feed(self, data: bytes) -> Iterator[list[tuple[Frame, bytes]]]:
         """Take bytes and yield the batches that are complete."""
         held = self._held
         held += data
         start = 0
-        while len(held) - start >= _LENGTH_BYTES:
-            body = start + _LENGTH_BYTES
-            end = body + int.from_bytes(held[start:body], "big")
-            if end > len(held):
+        while len(held) - start >= _LENGTHS.size:
+            size, head = _LENGTHS.unpack_from(held, start)
+            at = start + _LENGTHS.size
+            if at + size > len(held):
                 break
-            with memoryview(held) as view, view[body:end] as batch:
-                frames = _DECODER.decode(batch)
-            yield frames
-            start = end
+            start = at + size
+            with memoryview(held) as view:
+                yield _cut(view[at:start], head)
         del held[:start]
+
+
+def _cut(batch: memoryview, head: int) -> list[tuple[Frame, bytes]]:
+    with batch, batch[:head] as packed:
+        frames, sizes = _DECODER.decode(packed)
+        found = []
+        at = head
+        for frame, size in zip(frames, sizes, strict=True):
+            found.append((frame, bytes(batch[at : at + size]) if size else b""))
+            at += size
+        return found

@@ -43,6 +43,7 @@ _PREFIX: Final = re.compile(rf"(?:{_VENDOR_PREFIXES})[_-]")
 _WORD: Final = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 _PART: Final = re.compile(r"[-.]|[^-.]+")
 _REST: Final = re.compile(r"\w*")  # of a word
+_PLAIN: Final = re.compile(r"[\x00-@\[-`{-\x7f]*")  # ASCII without letters
 _NUMBER: Final = "0123456789.eE+-"
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MEDIA_TYPE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+/-;")
@@ -109,12 +110,13 @@ def mask_text(text: str, names: Names) -> str:
 class MaskedText:
     """One text that arrives in pieces."""
 
-    __slots__ = ("_before", "_in_word", "_names", "_text")
+    __slots__ = ("_before", "_early", "_in_word", "_names", "_text")
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._before = ""  # the last character that was masked, as it was
         self._text = ""  # what is not masked yet
+        self._early = 0  # characters of it that were returned: blanks and punctuation stay in any case
         self._in_word = (
             False  # a word was masked up to its middle: it is not a name, whatever follows
         )
@@ -140,6 +142,10 @@ class MaskedText:
             last = text[at - 1]
             self._in_word = at == len(text) and (last.isalnum() or last == "_")
             self._before, self._text = last, text[at:]
+        plain = _PLAIN.match(self._text)
+        early = "" if plain is None else plain[0]
+        out = (out + early)[self._early :]
+        self._early = len(early)
         return out
 
 

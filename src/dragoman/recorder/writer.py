@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dragoman.recorder.mask import LineMask
 
 _READ_BYTES: Final = 1024 * 1024
+_FEW_BYTES: Final = 32 * 1024  # after so few there is a pause
+_PAUSE: Final = 0.005  # seconds
 _DIGITS: Final = 3  # of milliseconds
 _NICE: Final = 5
 _SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
@@ -53,6 +55,7 @@ _LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of th
 _UNMASKABLE: Final = (
     DragomanError, msgspec.MsgspecError, ValueError, LookupError, TypeError, StopIteration,
 )  # fmt: skip
+_EMPTY: Final = lines.Payload()
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
 
 
@@ -136,12 +139,14 @@ class ExchangeFile:
     A masked one is written as far as its mask is final, and once more at the end: then all names are known.
     """
 
-    def __init__(self, folder: Folder, policy: frames.Policy, began: frames.Begin) -> None:
+    def __init__(
+        self, folder: Folder, policy: frames.Policy, began: frames.Begin, body: bytes
+    ) -> None:
         self._folder = folder
         self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
         secrets = (*policy.secrets, *credentials_of(began.headers))
-        self._blot = blotter(secrets, policy.patterns).blot
+        self._blotter = blotter(secrets, policy.patterns)
         self._waiting: list[bytes] = []  # lines that are not written yet
         self._size = 0
         self._dropped = 0
@@ -164,31 +169,37 @@ class ExchangeFile:
                 owner=began.owner,
             )
         )
-        self._line(lines.Received(at=round(began.at, _DIGITS), body=self._payload(began.body)))
+        received = lines.Received(at=round(began.at, _DIGITS), body=_EMPTY)
+        self._line_with(received, body)
 
-    def take(self, frame: frames.Frame) -> None:
+    def take(self, frame: frames.Frame, payload: bytes) -> None:
         """Write what happened."""
+        # Only the type is compared: this runs for every event, and a class pattern costs as much as the rest.
+        kind = type(frame)
+        if kind is frames.Came:
+            self._read(cast("frames.Came", frame).at, payload)
+        elif kind is frames.Meant:
+            self._append(b'{"line":"events","events":%b}\n' % self._blotter.blot(payload))
+        elif kind is frames.Sent:
+            at = round(cast("frames.Sent", frame).at, _DIGITS)
+            self._line_with(lines.Written(at=at, data=_EMPTY), payload)
+        else:
+            self._take_rare(frame, payload)
+
+    def _take_rare(self, frame: frames.Frame, payload: bytes) -> None:
         match frame:
-            case frames.Came():
-                self._read(frame)
-            case frames.Meant():
-                self._append(b'{"line":"events","events":%b}\n' % self._blot(frame.events))
-            case frames.Sent():
-                at = round(frame.at, _DIGITS)
-                self._line(lines.Written(at=at, data=self._payload(frame.data)))
             case frames.Ask():
                 self._tail = b""
                 self._times = []
-                self._line(
-                    lines.Attempt(
-                        at=round(frame.at, _DIGITS),
-                        upstream=frame.upstream,
-                        model=frame.model,
-                        url=self._text(_QUERY_VALUE.sub("***", frame.url)),
-                        headers=self._headers(frame.headers),
-                        body=self._payload(frame.body),
-                    )
+                attempt = lines.Attempt(
+                    at=round(frame.at, _DIGITS),
+                    upstream=frame.upstream,
+                    model=frame.model,
+                    url=self._text(_QUERY_VALUE.sub("***", frame.url)),
+                    headers=self._headers(frame.headers),
+                    body=_EMPTY,
                 )
+                self._line_with(attempt, payload)
             case frames.Answered():
                 self._line(
                     lines.Reply(
@@ -205,7 +216,9 @@ class ExchangeFile:
                 self._rest(frame.at)
                 self._line(lines.Failed(at=round(frame.at, _DIGITS), fault=fault))
             case frames.Close():
-                self._end(frame)
+                self._end(frame, payload)
+            case _:
+                pass
 
     def flush(self) -> None:
         """Write the lines that wait; of masked ones those that are final."""
@@ -232,12 +245,12 @@ class ExchangeFile:
             self._folder.finish(self._name, self._size)
             self._file = -1
 
-    def _end(self, frame: frames.Close) -> None:
+    def _end(self, frame: frames.Close, record: bytes) -> None:
         self._rest(frame.at)
         end = lines.Outcome(
             at=round(frame.at, _DIGITS),
             status=frame.status,
-            record=Raw(self._blot(frame.record)),
+            record=Raw(self._blotter.blot(record)),
             dropped=self._dropped + frame.dropped,
             stalls=stalls(self._times),
         )
@@ -277,24 +290,33 @@ class ExchangeFile:
         self._folder.unmasked_bytes -= sum(map(len, self._unmasked))
         self._unmasked = []
 
-    def _read(self, frame: frames.Came) -> None:
+    def _read(self, at: float, data: bytes) -> None:
         """Write the lines that are complete; nothing came: write the rest."""
         if len(self._times) < _MOST_TIMES:
-            self._times.append(frame.at)
-        held = self._tail + frame.data
-        end = held.rfind(b"\n") + 1 if frame.data else len(held)
+            self._times.append(at)
+        held = self._tail + data if self._tail else data
+        end = held.rfind(b"\n") + 1 if data else len(held)
         self._tail = held[end:]
-        at, size, data = round(frame.at, _DIGITS), len(frame.data), self._payload(held[:end])
-        self._line(lines.Read(at=at, size=size, data=data, ended=not size))
+        size = len(data)
+        read = lines.Read(at=round(at, _DIGITS), size=size, ended=not size)
+        self._line_with(read, held[:end])
 
     def _rest(self, at: float) -> None:
         """Write a line of the upstream that was never completed."""
         if self._tail:
-            self._line(lines.Read(at=round(at, _DIGITS), size=0, data=self._payload(self._tail)))
+            self._line_with(lines.Read(at=round(at, _DIGITS), size=0), self._tail)
             self._tail = b""
 
     def _line(self, line: lines.Line) -> None:
         self._append(lines.encode_line(line))
+
+    def _line_with(self, line: lines.Line, data: bytes) -> None:
+        """Write a line whose bytes are still empty with these."""
+        if not data:
+            self._line(line)
+            return
+        before, _, after = lines.encode_line(line).rpartition(b":{}")
+        self._append(b"%b:%b%b" % (before, self._payload(data), after))
 
     def _append(self, line: bytes) -> None:
         if self._size + len(line) > self._most:
@@ -319,11 +341,16 @@ class ExchangeFile:
         except _UNMASKABLE as error:
             self._give_up_mask(error)
 
-    def _payload(self, data: bytes) -> lines.Payload:
-        return lines.Payload.of(self._blot(data))
+    def _payload(self, data: bytes) -> bytes:
+        """Return bytes as a `Payload`, without secrets."""
+        try:
+            return b'{"text":"%b"}' % self._blotter.blot_escaped(data)
+        except UnicodeDecodeError:
+            return msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
 
     def _text(self, text: str) -> str:
-        return self._blot(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        blotted = self._blotter.blot(text.encode("utf-8", "replace"))
+        return blotted.decode("utf-8", "replace")
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         return {
@@ -341,12 +368,12 @@ class Writer:
         self._open: dict[int, ExchangeFile] = {}
         self._touched: set[int] = set()  # exchanges with lines to write
 
-    def take(self, batch: list[frames.Frame]) -> None:
+    def take(self, batch: list[tuple[frames.Frame, bytes]]) -> None:
         """Do what frames ask for; a file that cannot be written is given up."""
-        for frame in batch:
+        for frame, payload in batch:
             number = 0 if isinstance(frame, frames.Policy) else frame.exchange
             try:
-                self._take(frame, number)
+                self._take(frame, number, payload)
             except OSError as error:
                 self._give_up(number, error)
 
@@ -359,20 +386,20 @@ class Writer:
             except OSError as error:
                 self._give_up(number, error)
 
-    def _take(self, frame: frames.Frame, number: int) -> None:
-        if isinstance(frame, frames.Policy):
+    def _take(self, frame: frames.Frame, number: int, payload: bytes) -> None:
+        of = self._open.get(number)
+        if of is not None:
+            of.take(frame, payload)
+            self._touched.add(number)
+            if type(frame) is frames.Close:
+                del self._open[number]
+        elif isinstance(frame, frames.Policy):
             if frame.masks:
                 _line_mask().prepare()  # no exchange waits for it
             self._policy, self._folder = frame, Folder(frame)
-        elif isinstance(frame, frames.Begin):
-            if self._policy is not None and self._folder is not None:
-                self._open[number] = ExchangeFile(self._folder, self._policy, frame)
-                self._touched.add(number)
-        elif (of := self._open.get(number)) is not None:
-            of.take(frame)
+        elif isinstance(frame, frames.Begin) and self._policy and self._folder:
+            self._open[number] = ExchangeFile(self._folder, self._policy, frame, payload)
             self._touched.add(number)
-            if isinstance(frame, frames.Close):
-                del self._open[number]
 
     def _give_up(self, number: int, error: OSError) -> None:
         _report(f"{error.filename or 'a recording'}: {error.strerror}")
@@ -429,6 +456,8 @@ def main() -> None:
         for batch in buffer.feed(data):
             writer.take(batch)
         writer.flush()
+        if len(data) < _FEW_BYTES:
+            time.sleep(_PAUSE)  # the gateway need not wake this process for each write
     writer.end()
 
 
