@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,11 @@ class Cores:
         """Pin a process to its core, where the system supports it."""
         if self.apart:
             os.sched_setaffinity(process, self._measured if measured else self._peers)
+
+    def share(self, process: int) -> None:
+        """Let a process run on the core of the measured process and on that of its peers."""
+        if self.apart:
+            os.sched_setaffinity(process, self._measured | self._peers)
 
 
 class Server:
@@ -204,6 +209,16 @@ def cpu_seconds(process: int) -> float:
     # The name, in brackets, may hold anything; user and system time are the 14th and 15th fields.
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(process: int) -> list[int]:
+    """Return the processes that a process has started; none where the system does not report them."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == process:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def resident_bytes(process: int) -> int:

@@ -116,7 +116,9 @@ class MaskedText:
         self._names = names
         self._before = ""  # the last character that was masked, as it was
         self._text = ""  # what is not masked yet
-        self._early = 0  # characters of it that were returned: blanks and punctuation stay in any case
+        self._early = (
+            0  # characters of it that were returned: blanks and punctuation stay in any case
+        )
         self._in_word = (
             False  # a word was masked up to its middle: it is not a name, whatever follows
         )

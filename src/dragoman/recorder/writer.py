@@ -316,7 +316,13 @@ class ExchangeFile:
             self._line(line)
             return
         before, _, after = lines.encode_line(line).rpartition(b":{}")
-        self._append(b"%b:%b%b" % (before, self._payload(data), after))
+        try:
+            text = self._blotter.blot_escaped(data)
+        except UnicodeDecodeError:
+            payload = msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
+            self._append(b"%b:%b%b" % (before, payload, after))
+        else:
+            self._append(b'%b:{"text":"%b"}%b' % (before, text, after))
 
     def _append(self, line: bytes) -> None:
         if self._size + len(line) > self._most:
@@ -340,13 +346,6 @@ class ExchangeFile:
             self._mask.take(lines.decode_line(line))
         except _UNMASKABLE as error:
             self._give_up_mask(error)
-
-    def _payload(self, data: bytes) -> bytes:
-        """Return bytes as a `Payload`, without secrets."""
-        try:
-            return b'{"text":"%b"}' % self._blotter.blot_escaped(data)
-        except UnicodeDecodeError:
-            return msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
 
     def _text(self, text: str) -> str:
         blotted = self._blotter.blot(text.encode("utf-8", "replace"))
