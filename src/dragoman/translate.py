@@ -54,7 +54,7 @@ from dragoman.turn.stages import (
     WholeCalls,
     check_call_count,
 )
-from dragoman.turn.tools import ToolTable
+from dragoman.turn.tools import ToolTable, made_once
 
 Watcher: TypeAlias = Callable[[Exchange], Stage]
 
@@ -578,17 +578,18 @@ def answer_stages(
     if exchange.profile.tool_calls == "whole":
         stages.append(WholeCalls())
     request = exchange.request
-    if request is not None and (names := _server_names(request)):
+    if request is not None and (names := _server_names(request.tools, None)):
         stages.append(ServerTools(names, needed=bool(request.needed)))
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     return stages
 
 
-def _server_names(request: Request) -> frozenset[str]:
+@made_once
+def _server_names(tools: tuple[Tool, ...], _target: None) -> frozenset[str]:
     """Return the names of vendor-run tools that no function has; Moonshot's search is one that the client sends back."""
-    declared = {tool.name for tool in request.tools if tool.server and tool.vendor != "kimi"}
-    return frozenset(declared - {tool.name for tool in request.tools if not tool.server})
+    declared = {tool.name for tool in tools if tool.server and tool.vendor != "kimi"}
+    return frozenset(declared - {tool.name for tool in tools if not tool.server})
 
 
 def findings_of(stages: Iterable[Stage]) -> Sequence[NativeFinding]:

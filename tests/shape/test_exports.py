@@ -37,3 +37,15 @@ def test_importing_the_package_loads_none_of_its_parts() -> None:
     )
 
     assert "[]" == out.stdout.strip()
+
+
+def test_the_command_line_starts_without_what_only_commands_and_mistakes_need() -> None:
+    program = (
+        "import sys, dragoman.cli.main; print({'msgspec', 'difflib', 'aiohttp'} & {*sys.modules})"
+    )
+
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert "set()" == out.stdout.strip()

@@ -25,6 +25,7 @@ from dragoman.turn.events import Opaque, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, ServerToolPart, Tool
 from dragoman.turn.server_tools import NO_OPTIONS, Place, ServerKind, ServerOptions
+from dragoman.turn.tools import made_once
 
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 NULL: Final = Raw(b"null")
@@ -262,15 +263,24 @@ def can_run(tool: Tool, request: Request, dialect: str, profile: Profile) -> boo
     return (own and dialect != "chat") or (does in TRANSLATED and options_of(tool).live)
 
 
+def needed_tools(request: Request) -> tuple[Tool, ...]:
+    """Return `Request.needed_tools`, without a look at each tool of a list that is known to have none."""
+    tools = request.tools
+    return request.needed_tools if tools and _has_server_tools(tools, None) else ()
+
+
+@made_once
+def _has_server_tools(tools: tuple[Tool, ...], _target: None) -> bool:
+    return any(tool.server for tool in tools)
+
+
 def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     """Refuse a request that needs vendor-run tools of which the upstream has none.
 
     Raises:
         UntranslatableError: the upstream runs none of them; carries the path.
     """
-    if not request.tools:
-        return
-    needed = request.needed_tools
+    needed = needed_tools(request)
     if not needed or any(can_run(tool, request, dialect, profile) for tool in needed):
         return
     kinds = [*dict.fromkeys(_shown_kind(tool) for tool in needed)]

@@ -15,7 +15,13 @@ from dragoman.dialects.chat.schema import (
 )
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.server_tools import in_own_words, kept_options, options_of, written_place
+from dragoman.dialects.server_tools import (
+    in_own_words,
+    kept_options,
+    needed_tools,
+    options_of,
+    written_place,
+)
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     NO_ARGUMENTS,
@@ -329,7 +335,7 @@ def encode_tools(request: Request, profile: Profile, losses: list[Loss]) -> Writ
     # `allowed_tools` is OpenAI's own, as the fields of its platform are.
     takes_allowed = profile.supports_store
     tools = declared_tools(request, profile, takes_allowed=takes_allowed)
-    needed = bool(request.needed_tools)
+    needed = bool(needed_tools(request))
     sent = define(tools, Audience(profile, request.dialect == "chat", needed))
     losses += sent.losses
     has_tools = bool(sent.by_name)
