@@ -23,10 +23,10 @@ from dragoman.gateway.config.settings import (
 from tests.support.chaos import ChaosProxy, Event, Fault, chaos
 from tests.support.chat import payloads
 from tests.support.endings import judge_failed_stream
-from tests.support.gateway import DIALECTS, PATHS, stand
+from tests.support.gateway import ALL_DIALECTS, DIALECTS, stand
 from tests.support.peers import nothing_left
 from tests.support.serving import simulating
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import WEATHER, question, wire
 from tests.support.views import seen, seen_body
 
 THOUGHT = "I look at the sky."
@@ -75,6 +75,11 @@ def cases() -> list[Case]:
             request = Fault("to_server", event=event)
             # Within the head of the request and within its body.
             found += [Case(upstream, upstream, True, request, place) for place in (0, 10, 500)]
+    # A sample for Gemini: its reader, its writer, and itself.
+    for client, upstream in (("gemini", "chat"), ("anthropic", "gemini"), ("gemini", "gemini")):
+        found.append(Case(client, upstream, True, PIECES[0]))
+        broken = [Fault(event=event) for event in BREAKS]
+        found += [Case(client, upstream, True, one, at) for one in broken for at in (0.5, 0.99)]
     return found
 
 
@@ -88,9 +93,12 @@ class Got(NamedTuple):
 
 async def ask(url: str, case: Case, model: str) -> Got:
     body = question(case.client, model, SAID, tools=[WEATHER], stream=case.stream)
+    if case.client == "gemini":
+        body["generationConfig"] = {"thinkingConfig": {"includeThoughts": True}}
+    path, sent = wire(case.client, body)
     async with (
         aiohttp.ClientSession() as http,
-        http.post(url + PATHS[case.client], json=body) as response,
+        http.post(url + path, json=sent) as response,
     ):
         return Got(response.status, await response.read())  # raises if the body has no proper end
 
@@ -158,7 +166,7 @@ async def ask_all(url: str, proxies: list[ChaosProxy]) -> dict[str, Outcome]:
 
 def response_sizes(target: tuple[str, int]) -> dict[tuple[str, bool], int]:
     """Return how many bytes each response of the simulator has on its connection."""
-    kinds = [(dialect, stream) for dialect in DIALECTS for stream in (True, False)]
+    kinds = [(dialect, stream) for dialect in ALL_DIALECTS for stream in (True, False)]
     with chaos(target, [Fault() for _ in kinds]) as proxies:
         for (dialect, stream), proxy in zip(kinds, proxies, strict=True):
             case = Case(dialect, dialect, stream, Fault())
@@ -196,7 +204,12 @@ def is_failure(case: Case, got: Got) -> bool:
     return True
 
 
-ERRORS = {"chat": b'data: {"error":', "anthropic": b"event: error", "responses": b"response.failed"}
+ERRORS = {
+    "chat": b'data: {"error":',
+    "anthropic": b"event: error",
+    "responses": b"response.failed",
+    "gemini": b'data: {"error":',
+}
 
 
 def texts(dialect: str, event: Any) -> list[str]:
@@ -208,6 +221,8 @@ def texts(dialect: str, event: Any) -> list[str]:
             return [text]
         case "responses", {"type": "response.output_text.delta", "delta": text}:
             return [text]
+        case "gemini", {"candidates": [{"content": {"parts": parts}}]}:
+            return [one.get("text", "") for one in parts if not one.get("thought")]
     return []
 
 

@@ -28,6 +28,8 @@ _FINISH = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
 }
 
 
@@ -95,6 +97,19 @@ def _response(response: Any) -> Seen:
     return Seen(text, reasoning, calls, _FINISH[response["incomplete_details"]["reason"]])
 
 
+def _gemini(chunks: list[Any]) -> Seen:
+    parts = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
+    calls = [
+        _call(call["id"], call["name"], msgspec.json.encode(call["args"]).decode())
+        for part in parts
+        if (call := part.get("functionCall"))
+    ]
+    text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
+    thought = "".join(part["text"] for part in parts if part.get("thought"))
+    finish = _FINISH[chunks[-1]["candidates"][0]["finishReason"]]
+    return Seen(text, thought, calls, "calls" if calls and finish == "stop" else finish)
+
+
 def _call(call_id: str, name: str, arguments: str) -> tuple[str, str, str]:
     return decode_id(call_id), name, arguments
 
@@ -103,6 +118,7 @@ STREAMS: Mapping[str, Callable[[list[Any]], Seen]] = {
     "chat": _chat,
     "anthropic": _messages,
     "responses": _responses,
+    "gemini": _gemini,
 }
 
 
@@ -123,6 +139,8 @@ def seen_body(dialect: str, body: bytes) -> Seen:
     answer = msgspec.json.decode(body)
     if dialect == "responses":
         return _response(answer)
+    if dialect == "gemini":
+        return _gemini([answer])
     if dialect == "anthropic":
         blocks = answer["content"]
         calls = [

@@ -25,7 +25,7 @@ Fields: TypeAlias = dict[str, Json]
 SPOILT: Final = "this is not a conversation"  # sent where the dialect requires a list
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_ROLES: Final = {"assistant": "model"}
+_ROLES: Final = {"assistant": "model", "system": "user", "developer": "user"}
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
 _THOUGHT_TOKENS: Final = 1024  # the smallest budget that is accepted
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.dialects import CORE_NAMES, dialect
 from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.probe import questions
@@ -11,7 +11,7 @@ from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
 
 ALL = {name: one for name, one in vars(questions).items() if isinstance(one, Question)}
-each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
+each_dialect = pytest.mark.parametrize("spoken", CORE_NAMES)
 
 
 def written(question: Question, spoken: str) -> bytes:

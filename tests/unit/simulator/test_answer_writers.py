@@ -1,15 +1,20 @@
 """What the simulator writes, judged by the grammar of each dialect and by the vendors' own SDKs."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from dragoman.checker.checker import check
-from dragoman.dialects import DIALECT_NAMES
+from dragoman.dialects import CORE_NAMES, DIALECT_NAMES
+from dragoman.simulator.answer_writers import gemini
+from dragoman.simulator.server import Simulator
+from tests.support.chat import payloads
 from tests.support.sdks import accumulate, parse_body
-from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, question
+from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, post, question
 
-each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+each_dialect = pytest.mark.parametrize("dialect", CORE_NAMES)
+each_sdk = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 THINKING = {
     "chat": {"reasoning_effort": "high"},
     "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
@@ -85,7 +90,7 @@ def without_noise(value: Any) -> Any:
     return value
 
 
-@each_dialect
+@each_sdk
 @pytest.mark.parametrize("model", ["plain", "plain+think", "plain+parallel:3", "kimi-k2"])
 @pytest.mark.parametrize("tools", [None, [WEATHER]], ids=["no tools", "tools"])
 def test_sdk_reads_the_same_from_the_stream_and_from_the_body(
@@ -119,7 +124,7 @@ def test_same_request_has_the_same_bytes(dialect: str) -> None:
     assert ask(dialect, body).body == ask(dialect, body).body
 
 
-@each_dialect
+@each_sdk
 @pytest.mark.parametrize("stream", [True, False])
 def test_call_follows_from_the_schema(dialect: str, stream: bool) -> None:
     got = ask(dialect, question(dialect, tools=[WEATHER], stream=stream))
@@ -153,7 +158,7 @@ def _calls(dialect: str, answer: dict[str, Any]) -> list[tuple[str, Any]]:
             ]
 
 
-@each_dialect
+@each_sdk
 def test_results_of_tools_end_the_turn_with_text(dialect: str) -> None:
     body = answered(dialect, question(dialect, tools=[WEATHER]), "12 degrees and sunny")
 
@@ -163,7 +168,7 @@ def test_results_of_tools_end_the_turn_with_text(dialect: str) -> None:
     assert "get_weather returned: 12 degrees and sunny." in texts(dialect, answer)
 
 
-@each_dialect
+@each_sdk
 def test_usage_counts_four_characters_a_token(dialect: str) -> None:
     body = question(dialect, "plain", "sim: say 12345678", stream=False)
 
@@ -173,7 +178,7 @@ def test_usage_counts_four_characters_a_token(dialect: str) -> None:
     assert usage.get("input_tokens", usage.get("prompt_tokens")) > 0
 
 
-@each_dialect
+@each_sdk
 def test_limit_of_tokens_cuts_the_answer(dialect: str) -> None:
     field = {"chat": "max_completion_tokens", "anthropic": "max_tokens"}.get(
         dialect, "max_output_tokens"
@@ -227,3 +232,50 @@ def test_hidden_thinking_is_signed_all_the_same() -> None:
 
     assert ("thinking", "") == (block["type"], block["thinking"])
     assert block["signature"]
+
+
+# --- Gemini ---
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_gemini_signs_its_first_call_and_reads_results(stream: bool) -> None:
+    asked = question("gemini", "plain+parallel:2", tools=[WEATHER], stream=stream)
+    got = ask("gemini", asked)
+    chunks = payloads(got.body) if stream else [got.json]
+    parts = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
+    first, second = (part for part in parts if "functionCall" in part)
+    call = first["functionCall"]
+    back = ask("gemini", answered("gemini", asked, "12 degrees and sunny"))
+    said = payloads(back.body) if stream else [back.json]
+    text = "".join(one["candidates"][0]["content"]["parts"][0]["text"] for one in said)
+
+    assert ("get_weather", WEATHER_CALL) == (call["name"], call["args"])
+    assert gemini.signature(call["id"], "get_weather") == first["thoughtSignature"]
+    assert "thoughtSignature" not in second
+    assert "STOP" == said[-1]["candidates"][0]["finishReason"]
+    assert "12 degrees and sunny" in text
+
+
+def test_gemini_has_quirks_of_its_ids_and_signatures() -> None:
+    bare = ask("gemini", question("gemini", "plain+no-ids", tools=[WEATHER], stream=False)).json
+    apart = ask("gemini", question("gemini", "plain+signature-apart", tools=[WEATHER])).body
+    *_, last = payloads(apart)
+    (part,) = last["candidates"][0]["content"]["parts"]
+
+    assert "id" not in str([*bare["candidates"][0]["content"]["parts"][-1]["functionCall"]])
+    assert {"text", "thoughtSignature"} == part.keys()
+    assert 1 == apart.count(b"thoughtSignature")
+
+
+def test_gemini_streams_a_list_and_refuses_in_googles_form() -> None:
+    async def run() -> list[Any]:
+        async with Simulator() as sim:
+            path = "/v1beta/models/plain:streamGenerateContent"
+            listed = await post(sim, path, {"contents": [{"parts": [{"text": "sim: say Hi"}]}]})
+            refused = await post(sim, "/v1beta/models/plain:embedContent", {})
+            return [listed.json, refused.json]
+
+    listed, refused = asyncio.run(run())
+
+    assert "Hi" == listed[0]["candidates"][0]["content"]["parts"][0]["text"]
+    assert (404, "NOT_FOUND") == (refused["error"]["code"], refused["error"]["status"])

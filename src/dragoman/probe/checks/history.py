@@ -172,6 +172,7 @@ ROWS: Final = (
         asks="Are instructions inside the conversation accepted?",
         run=midturn_system,
         questions=(MIDTURN,),
+        dialects=("chat", "anthropic", "responses"),  # Gemini has no role for them
     ),
     Check(
         name="two-systems",
