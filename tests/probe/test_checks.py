@@ -8,7 +8,7 @@ import pytest
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.run import Report
 from dragoman.simulator.quirks import QUIRKS
-from tests.support.gateway import DIALECTS
+from tests.support.gateway import ALL_DIALECTS, DIALECTS
 from tests.support.probing import BASELINE, probe
 
 
@@ -159,6 +159,9 @@ CHAT = {
     "reset": GONE,
     "stall": GONE,
     "fail:1": Found({"reach": "quirk"}),
+    # --- of another dialect ---
+    "no-ids": NOTHING,
+    "signature-apart": NOTHING,
 }
 # Models that write calls as text.
 NATIVE = {"tools-auto": "quirk", "native": "quirk"}
@@ -228,7 +231,25 @@ def expected_in(dialect: str, differing: dict[str, Found]) -> dict[str, Found]:
     return {name: fitting(found) for name, found in (CHAT | differing).items()}
 
 
+# A sample: most of these checks do not depend on the dialect.
+GEMINI = {
+    "think": Found({"reasoning": "ok"}),
+    "refuses:images": Found({"images": "quirk"}, NO_IMAGES),
+    "refuses:stop": CHAT["refuses:stop"],
+    "refuses:temperature": CHAT["refuses:temperature"],
+    "refuses:required": CHAT["refuses:required"],
+    "crlf": CHAT["crlf"],
+    "comments": CHAT["comments"],
+    "no-usage": CHAT["no-usage"],
+    "no-finish": CHAT["no-finish"],
+    "cut-args": Found({"tools-auto": "fails", "order": "quirk"}, outcome="bad", blind=True),
+    "error:401": GONE,
+    "cut": GONE,
+    "no-ids": Found({"call-ids": "quirk"}),
+    "signature-apart": NOTHING,
+}
 ROWS = [
+    *(("gemini", f"plain+{name}", found) for name, found in GEMINI.items()),
     *(("chat", f"plain+{name}", found) for name, found in CHAT.items()),
     *(
         (dialect, f"plain+{name}", found)
@@ -277,7 +298,7 @@ def test_the_probe_finds_exactly_the_quirk(dialect, model, expected):
     assert expected.outcome == report.outcome
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
 def test_a_plain_model_has_no_quirks(dialect):
     report = baseline(dialect)
 

@@ -16,6 +16,8 @@ Fact: TypeAlias = bool | int | float | str  # the value of a profile's field
 
 ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses", "gemini")
 CHAT: Final[tuple[DialectName, ...]] = ("chat",)
+# Whose calls come in pieces, may be limited to one at a time, and whose conversations hold instructions.
+WITHOUT_GEMINI: Final = ALL_DIALECTS[:3]
 OPENAI: Final[tuple[DialectName, ...]] = ("chat", "responses")
 
 

@@ -4,7 +4,18 @@ from typing import Final
 
 from dragoman.probe.calls import is_kimi_id
 from dragoman.probe.checks.tool_calls import need_tools
-from dragoman.probe.finding import CHAT, OPENAI, Check, Fact, Finding, fails, ok, quirk, unknown
+from dragoman.probe.finding import (
+    CHAT,
+    OPENAI,
+    WITHOUT_GEMINI,
+    Check,
+    Fact,
+    Finding,
+    fails,
+    ok,
+    quirk,
+    unknown,
+)
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -172,7 +183,7 @@ ROWS: Final = (
         asks="Are instructions inside the conversation accepted?",
         run=midturn_system,
         questions=(MIDTURN,),
-        dialects=("chat", "anthropic", "responses"),  # Gemini has no role for them
+        dialects=WITHOUT_GEMINI,
     ),
     Check(
         name="two-systems",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.probe.calls import Made, is_kimi_id, leaked, made, structural
-from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.finding import WITHOUT_GEMINI, Check, Finding, fails, ok, quirk, unknown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -310,18 +310,21 @@ ROWS: Final = (
         asks="Can several calls at once be switched off?",
         run=parallel_flag,
         questions=(AUTO, ONE_AT_A_TIME),
+        dialects=WITHOUT_GEMINI,
     ),
     Check(
         name="interleaved",
         asks="Do calls come one after another?",
         run=interleaved,
         questions=(BOTH,),
+        dialects=WITHOUT_GEMINI,
     ),
     Check(
         name="arguments",
         asks="Are arguments streamed?",
         run=arguments,
         questions=(BOOK, BOOK_FORCED),
+        dialects=WITHOUT_GEMINI,
     ),
     Check(
         name="schema",
