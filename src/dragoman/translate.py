@@ -27,7 +27,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
-from dragoman.turn.answer import Answer, fold
+from dragoman.turn.answer import Answer, fold, unfold
+from dragoman.turn.continuation import Continuation
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -169,6 +170,7 @@ class Translator:
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events that the client gets, and change none.
+        continues: An answer that its upstream pauses is not ended: see `paused`, `resume` and `give_up`.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
 
@@ -181,6 +183,7 @@ class Translator:
         native_format: Format | str = "auto",
         stop: Sequence[str] = (),
         watchers: Sequence[Watcher] = (),
+        continues: bool = False,
         **options: Unpack[ExchangeOptions],
     ) -> None:
         from_dialect, to_dialect = dialect(source), dialect(target)
@@ -197,7 +200,8 @@ class Translator:
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
         # Frames of the upstream are events: they cannot pass into a list.
-        if source == target and exchange.rendering.framing == "sse":
+        self._continuation = Continuation() if continues else None
+        if source == target and exchange.rendering.framing == "sse" and not continues:
             self._relay = Relay(
                 resumes=from_dialect.independent_frames,
                 ids=exchange.call_ids,
@@ -212,6 +216,9 @@ class Translator:
             look=_id_search(from_dialect, exchange) if relays and exchange.notes_ids else None,
         )
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        if self._continuation is not None:
+            self._stages.insert(0, self._continuation)
+        self._source = from_dialect
         # What was found of native calls so far: this list grows with the answer.
         self.findings: Sequence[NativeFinding] = findings_of(self._stages)
         self._watchers: list[Stage] = [watcher(exchange) for watcher in watchers]
@@ -238,6 +245,35 @@ class Translator:
     def response(self) -> bytes:
         """The complete response object that the client received, in a dialect whose servers store responses."""
         return self._writer.response
+
+    @property
+    def paused(self) -> Answer | None:
+        """What the upstream sent before it paused; None if it did not.
+
+        With `continues` only.  The shell sends the request that `Dialect.continue_request` makes of it, calls
+        `resume` and goes on feeding, or ends the answer with `give_up`.
+        """
+        return None if self._continuation is None else self._continuation.paused
+
+    def resume(self) -> None:
+        """Expect the response to the request that continues a paused answer."""
+        if self._continuation is None or self._continuation.paused is None:
+            raise MisuseError("resume of an answer that is not paused")
+        self._continuation.resume()
+        self._frames = self._source.frame_reader(self._exchange)
+        self._reader = StreamReader(self._frames, self._exchange)
+        self._closed = False
+
+    def give_up(self) -> bytes:
+        """End a paused answer as it is, and return its end for the client."""
+        if self._continuation is None or self._continuation.paused is None:
+            raise MisuseError("end of an answer that is not paused")
+        events = self._continuation.give_up()
+        for stage in self._stages[1:]:
+            events = stage.feed(events)
+        for watcher in self._watchers:
+            events = watcher.feed(events)
+        return self._render(events)
 
     def take_given(self) -> set[str]:
         """Return the ids that the client may name later and was given since the last call."""
@@ -450,6 +486,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     watchers: Sequence[Watcher] = (),
+    earlier: Sequence[Answer] = (),
     request_id: str = "",
     **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
@@ -467,6 +504,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events and change none.
+        earlier: Answers that the upstream paused, which this one continues: the client gets all of it as one.
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
@@ -477,6 +515,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     before = _read_whole(body, frames, exchange)
     events = before
     stages = answer_stages(exchange, tools, stop, model, native_format)
+    if earlier:
+        events = _joined(earlier, events)
     for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
@@ -504,6 +544,17 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         frozenset(exchange.given) if exchange.notes_ids else frozenset(),
         findings,
     )
+
+
+def _joined(earlier: Sequence[Answer], events: list[Event]) -> list[Event]:
+    """Return the events of paused answers and of the one that continues them, as one answer."""
+    continuation = Continuation()
+    out: list[Event] = []
+    for answer in earlier:
+        out += continuation.feed(unfold(answer))
+        continuation.resume()
+    out += continuation.feed(events)
+    return out if continuation.paused is None else out + continuation.give_up()
 
 
 def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:

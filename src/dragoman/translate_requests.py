@@ -107,6 +107,7 @@ class RequestOptions(TypedDict, total=False):
     """Where a request goes, and what may be done to get it there."""
 
     profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
+    continues: bool  # the shell sends the requests that continue a paused answer; see `Translator`
     model: str  # the upstream's name for the model; without one the client's
     strict: bool  # what would be a loss of meaning is refused instead
     repair_history: bool  # orphan tool results become text instead of an error
@@ -203,8 +204,14 @@ def write_request(
     profile = options.get("profile", _GENERIC)
     model = options.get("model", "") or request.model
     found = find_profile(profile) if isinstance(profile, str) else profile
+    fitting = _profile_for(found, model, target)
+    if fitting.chat_search == "kimi" and not (
+        options.get("continues") or any(tool.vendor == "kimi" for tool in request.tools)
+    ):
+        # Its search runs in a second request; a client that declares it as Moonshot does sends that itself.
+        fitting = structs.replace(fitting, chat_search="")
     to = Target(
-        profile=_profile_for(found, model, target),
+        profile=fitting,
         model=model,
         strict=options.get("strict", False),
         repair_history=options.get("repair_history", False),

@@ -190,6 +190,10 @@ class Dialect:
     # Fields that hold the conversation on the vendor's own servers: others would lose it unseen.
     kept_by_vendor: tuple[str, ...] = ()
 
+    # The request that continues an answer which ended with `PAUSE`: the body that was sent, with what the answer
+    # holds so far.  None: servers of this dialect do not pause.
+    continue_request: Callable[[bytes, Answer], bytes] | None = None
+
     # --- its HTTP API
     # How its URLs name the model.  None: they do not, all requests go to `path`.
     model_paths: ModelPaths | None = None

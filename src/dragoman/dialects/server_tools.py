@@ -341,7 +341,12 @@ def seal_server(
     `blocks` are vendor, summary and JSON of each; `call_id` is the id that the client gets; `reasoned` says that
     reasoning came right before the call.
     """
-    kept = [(summary, raw) for _, summary, raw in blocks if raw != NULL]
+    kept: list[tuple[str, Raw]] = []
+    for _, summary, raw in blocks:
+        if raw != NULL:
+            kept.append((summary, raw))
+        elif kept:  # the result is in the vendor's call
+            kept[-1] = (f"{kept[-1][0]}\n{summary}", kept[-1][1])
     if not kept or exchange.sealer is None:
         return ""
     data = encode(_State(blocks[0][0], kept, reasoned)).decode()

@@ -75,6 +75,7 @@ CODES: Final[dict[str, str]] = {
     "part_unknown": "a content part of unknown type was dropped",
     "logprobs_dropped": "token probabilities cannot be translated",
     "server_block_dropped": "a block of a vendor-run tool cannot be translated",
+    "continuation_capped": "the upstream paused more often than is allowed; the answer ends there",
     "server_tool_unused": "the request needs a vendor-run tool, and the answer shows no use of it",
     "server_tool_unrun": "the upstream returned a vendor-run tool as a call for the client; the call was dropped",
     "usage_missing": "the peer reported no token counts",

@@ -471,7 +471,7 @@ def test_a_forced_tool_that_the_upstream_does_not_run_is_refused(source: str, ta
     }
     code, _, reason = refused(source, target, asked)
 
-    assert "unsupported_tool" == code
+    assert "server_tool_unavailable" == code
     assert "web_search" in reason
 
 

@@ -49,7 +49,9 @@ def request(dialect: str, **fields: Any) -> dict[str, Any]:
 
 
 def translated(source: str, target: str, body: dict[str, Any], name: Any = "generic") -> Any:
-    return translate_request(json.dumps(body).encode(), source=source, target=target, profile=name)
+    return translate_request(
+        json.dumps(body).encode(), source=source, target=target, profile=name, continues=True
+    )
 
 
 pairs = pytest.mark.parametrize(
@@ -352,10 +354,10 @@ def test_a_needed_search_is_asked_for_or_refused(asked: str, target: str, name: 
     runs = any(can_run(one, read.request, target, upstream) for one in read.request.needed_tools)
     if not runs:
         with pytest.raises(UntranslatableError, match="needs the tool `web_search`"):
-            write_request(read, target=target, profile=name, model=model)
+            write_request(read, target=target, profile=name, model=model, continues=True)
         assert not upstream.runs("web_search", target) or "beside" in asked or asked in WITH_MORE
         return
-    made = write_request(read, target=target, profile=name, model=model)
+    made = write_request(read, target=target, profile=name, model=model, continues=True)
     in_own_words = source == target == "chat" and json.loads(made.body).items() >= fields.items()
     assert in_own_words or proof(target, name, made.body), made.body
 
@@ -499,7 +501,12 @@ def test_a_forced_search_in_the_words_of_each_host(
     search = SEARCH["anthropic"] | OPTIONS_OF_ALL
     body = request("anthropic", tools=[search], tool_choice=FORCED["anthropic"])
     made = translate_request(
-        json.dumps(body).encode(), source="anthropic", target=target, profile=name, model=model
+        json.dumps(body).encode(),
+        source="anthropic",
+        target=target,
+        profile=name,
+        model=model,
+        continues=True,
     )
 
     out = json.loads(made.body)

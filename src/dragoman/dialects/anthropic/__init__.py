@@ -16,6 +16,7 @@ from dragoman.dialects.anthropic.body_writer import encode_body
 from dragoman.dialects.anthropic.errors import decode_fault, encode_fault
 from dragoman.dialects.anthropic.request_reader import decode_request, strip_billing_body
 from dragoman.dialects.anthropic.request_writer import (
+    continue_request,
     encode_request,
     fit_tools,
     misfits,
@@ -39,6 +40,7 @@ DIALECT: Final = Dialect(
     any_tool=b'{"type":"any"}',
     misfits=misfits,
     fit_tools=fit_tools,
+    continue_request=continue_request,
     without_instructions=without_instructions,
     kept_by_vendor=("thread",),
     checker="dragoman.checker.anthropic",

@@ -31,6 +31,8 @@ from dragoman.dialects.request_policy import (
 from dragoman.dialects.tool_policy import forced_tool_with_thinking, weakened
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import Answer, Block
+from dragoman.turn.events import BlockKind, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     Part,
@@ -471,3 +473,40 @@ def _marked_instruction(block: Raw) -> Raw:
     fields = decode(_BLOCK_FIELDS, block)
     fields["text"] = Raw(encode(REMINDER.format(text)))
     return Raw(encode(fields))
+
+
+# --- answers that are paused ------------------------------------------------------------------------
+
+
+def continue_request(body: bytes, answer: Answer) -> bytes:
+    """Return the request that continues a paused answer: its content is the last turn, unchanged."""
+    fields = decode(_FIELDS, body) or {}
+    messages = entries_of(fields.get("messages", _NULL))
+    content = [part for block in answer.blocks for part in _paused(block)]
+    paused = {"role": "assistant", "content": content}
+    fields["messages"] = Raw(encode([*messages, paused]))
+    return encode(fields)
+
+
+def _paused(block: Block) -> list[object]:
+    """Return a block of an answer as its own upstream wrote it."""
+    match block.kind:
+        case BlockKind.TEXT:
+            cited = [one.raw for one in block.citations if one.vendor == schema.VENDOR]
+            text: dict[str, object] = {"type": "text", "text": block.text}
+            return [text | {"citations": cited} if cited else text] if block.text else []
+        case BlockKind.REASONING:
+            return [_paused_thinking(block)]
+        case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+            return [block.raw] if block.vendor == schema.VENDOR else []
+        case _:
+            return []  # an answer with calls for the client is not paused
+
+
+def _paused_thinking(block: Block) -> dict[str, object]:
+    for state in block.opaque:
+        if state.kind is OpaqueKind.REDACTED:
+            return {"type": "redacted_thinking", "data": state.data}
+    signature = next((one.data for one in block.opaque if one.kind is OpaqueKind.SIGNATURE), "")
+    thinking = "".join(segment.text for segment in block.segments)
+    return {"type": "thinking", "thinking": thinking, "signature": signature}

@@ -7,7 +7,12 @@ from dragoman.dialects.chat.answer_reader import ChatReader
 from dragoman.dialects.chat.answer_writer import DONE, FINISH_WORDS, KEEP_ALIVE, ChatWriter
 from dragoman.dialects.chat.body_writer import encode_body
 from dragoman.dialects.chat.request_reader import decode_request
-from dragoman.dialects.chat.request_writer import encode_request, fit_tools, misfits
+from dragoman.dialects.chat.request_writer import (
+    continue_request,
+    encode_request,
+    fit_tools,
+    misfits,
+)
 from dragoman.dialects.dialect import Dialect, ReasoningSigns
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
 
@@ -27,6 +32,7 @@ DIALECT: Final = Dialect(
     any_tool=b'"required"',
     misfits=misfits,
     fit_tools=fit_tools,
+    continue_request=continue_request,
     independent_frames=True,
     checker="dragoman.checker.chat",
     least_request=b'{"model":"m","messages":%b,"tools":%b}',

@@ -654,7 +654,7 @@ class Messages:
                 return text
             case ServerToolPart(summary=summary):
                 self._losses.append(Loss("content_flattened", turn.path, summary))
-                return summary
+                return f"{summary}\n"
             case OpaquePart():
                 return self._opaque(part, turn)
             case _:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.chat.history_writer import Messages
@@ -31,6 +31,7 @@ from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_fl
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.turn.answer import Answer
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, ToolCallPart
@@ -459,3 +460,43 @@ def _reference(one: dict[str, Any]) -> dict[str, Any]:
     if one.get("type") != "custom" or not isinstance(custom, dict):
         return one
     return {"type": "function", "function": {"name": wire_name(str(custom.get("name") or ""))}}
+
+
+# --- answers that are paused ------------------------------------------------------------------------
+
+
+class _Function(Struct, frozen=True, gc=False):
+    name: str = ""
+    arguments: str = ""
+
+
+class _EchoedCall(Struct, frozen=True, gc=False):
+    id: str = ""
+    function: _Function = _Function()
+
+
+_ECHOED: Final = msgspec.json.Decoder(_EchoedCall)
+
+
+def continue_request(body: bytes, answer: Answer) -> bytes:
+    """Return the request that lets Moonshot run the searches of a paused answer.
+
+    The search runs when its call comes back as it was, with its arguments as the result, to the byte.
+    """
+    fields = decode(_FIELDS, body)
+    calls = [block.raw for block in answer.blocks if block.vendor == "kimi"]
+    paused: dict[str, object] = {"role": "assistant", "content": answer.text, "tool_calls": calls}
+    if answer.reasoning:
+        paused["reasoning_content"] = answer.reasoning
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": call.id,
+            "name": call.function.name,
+            "content": call.function.arguments,
+        }
+        for call in map(_ECHOED.decode, calls)
+    ]
+    messages = entries_of(fields.get("messages", _NULL))
+    fields["messages"] = Raw(encode([*messages, paused, *results]))
+    return encode(fields)

@@ -164,6 +164,15 @@ _ALL: Final = (
         hosts=("api.x.ai",),
     ),
     Vendor(
+        name="perplexity",
+        description="Perplexity, Sonar models that search the web for every answer",
+        base_url="https://api.perplexity.ai",
+        key_variable="PERPLEXITY_API_KEY",
+        profile="perplexity",
+        model="sonar-pro",
+        hosts=("api.perplexity.ai",),
+    ),
+    Vendor(
         name="gemini",
         description="Google, Gemini models with an API key",
         base_url="https://generativelanguage.googleapis.com/v1beta",

@@ -324,7 +324,7 @@ def test_other_parts_of_the_assistant() -> None:
         user(), assistant(*parts), user(), profile=Profile(name="x", supports_store=True)
     )
 
-    assert "no[web_search: x]summarya" == out[1]["content"]
+    assert "no[web_search: x]\nsummarya" == out[1]["content"]
     assert [
         "refusal_as_text",
         "content_flattened",

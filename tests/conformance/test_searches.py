@@ -1,0 +1,236 @@
+"""Two turns with a web search: the vendors' SDKs read it, and each vendor gets back what it demands."""
+
+import json
+from typing import Any
+
+import anthropic.types
+import pytest
+
+from dragoman.dialects import dialect
+from dragoman.envelopes import Sealer
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.translate import Translator, translate_body
+from dragoman.translate_requests import translate_request
+from tests.support.corpus import ROOT
+from tests.support.sdks import accumulate
+
+SEALER = Sealer(b"k" * 32)
+QUESTION = "Perform a web search for the query: oslo weather"
+SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
+MESSAGES: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 9_000,
+    "messages": [{"role": "user", "content": QUESTION}],
+    "tools": [SEARCH],
+}
+RESPONSES: dict[str, Any] = {
+    "model": "m",
+    "input": [{"role": "user", "content": QUESTION}],
+    "tools": [{"type": "web_search"}],
+    "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
+    "store": False,
+}
+BODIES = {"anthropic": MESSAGES, "responses": RESPONSES}
+# Every shape in which an upstream shows a search with its sources.
+SHAPES = [
+    ("chat", "search_openai", "openai", 1),
+    ("chat", "search_openrouter", "openrouter", 1),
+    ("chat", "search_perplexity", "perplexity", 2),
+    ("chat", "search_zai", "zai", 1),
+    ("chat", "search_groq", "groq", 1),
+    ("chat", "search_xai", "xai", 1),
+    ("responses", "search_two_at_once", "xai", 2),
+    ("responses", "web_search_and_annotations", "openai", 1),
+    ("gemini", "search_queries", "gemini-api", 1),
+]
+
+
+def stream(source: str, case: str) -> bytes:
+    return (ROOT / source / case / "stream.sse").read_bytes()
+
+
+def read(target: str, body: dict[str, Any]) -> Any:
+    decode = dialect(target).decode_request
+    return decode(json.dumps(body).encode(), sealer=SEALER, limits=DEFAULT_LIMITS)
+
+
+def answered(source: str, data: bytes, target: str, profile: str) -> dict[str, Any]:
+    """Return what the SDK of the client's vendor makes of the translated stream."""
+    one = Translator(
+        source=source,
+        target=target,
+        profile=profile,
+        request=read(target, BODIES[target]),
+        seed="s",
+        sealer=SEALER,
+    )
+    return accumulate(target, one.feed(data) + one.close())
+
+
+@pytest.mark.parametrize(("source", "case", "profile", "count"), SHAPES)
+def test_claude_codes_search_gets_links_text_and_count(
+    source: str, case: str, profile: str, count: int
+) -> None:
+    message = answered(source, stream(source, case), "anthropic", profile)
+    content = anthropic.types.Message.model_validate(message).content
+
+    calls = [block for block in content if isinstance(block, anthropic.types.ServerToolUseBlock)]
+    results = [
+        block for block in content if isinstance(block, anthropic.types.WebSearchToolResultBlock)
+    ]
+    searches = [call for call in calls if call.name == "web_search"]
+    assert [call.id for call in searches] == [result.tool_use_id for result in results]
+    links = [link for result in results for link in result.content]  # type: ignore[union-attr]
+    assert links
+    for link in links:
+        assert isinstance(link, anthropic.types.WebSearchResultBlock)
+        assert link.url.startswith("https://")
+        assert link.title
+    assert any(isinstance(block, anthropic.types.TextBlock) and block.text for block in content)
+    assert count == message["usage"]["server_tool_use"]["web_search_requests"]
+    for block in message["content"]:
+        for cited in block.get("citations") or ():
+            fields = ("cited_text", "url", "title", "encrypted_index")
+            assert all(isinstance(cited[field], str) for field in fields)
+
+
+@pytest.mark.parametrize(("source", "case", "profile", "count"), SHAPES)
+def test_a_complete_answer_holds_what_the_stream_holds(
+    source: str, case: str, profile: str, count: int
+) -> None:
+    made = translate_body(
+        stream(source, case),
+        source=source,
+        target="anthropic",
+        profile=profile,
+        request=read("anthropic", MESSAGES),
+        seed="s",
+        sealer=SEALER,
+    )
+    body = json.loads(made.body)
+    streamed = answered(source, stream(source, case), "anthropic", profile)
+
+    assert [one["type"] for one in streamed["content"]] == [one["type"] for one in body["content"]]
+    assert count == body["usage"]["server_tool_use"]["web_search_requests"]
+
+
+# --- the second turn ------------------------------------------------------------------------------------
+
+REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+
+
+def reasoned() -> bytes:
+    """Return a stream of two searches with reasoning before them."""
+    data = stream("responses", "search_two_at_once")
+    event = {"type": "response.output_item.done", "output_index": 9, "item": REASONING}
+    at = data.index(b"event: response.output_item.added")
+    return data[:at] + b"data: " + json.dumps(event).encode() + b"\n\n" + data[at:]
+
+
+def second(message: dict[str, Any], **options: Any) -> Any:
+    """Return the second request of a Messages client for an upstream."""
+    content = [
+        {key: value for key, value in block.items() if value is not None or key == "page_age"}
+        for block in message["content"]
+    ]
+    said = [
+        *MESSAGES["messages"],
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": "And tomorrow?"},
+    ]
+    body = json.dumps(MESSAGES | {"messages": said}).encode()
+    made = translate_request(body, source="anthropic", sealer=SEALER, **options)
+    return json.loads(made.body), [loss.code for loss in made.losses]
+
+
+def test_items_return_to_their_vendor_with_the_reasoning_before_them() -> None:
+    message = answered("responses", reasoned(), "anthropic", "xai")
+    body, losses = second(message, target="responses", profile="xai")
+
+    items = [item for item in body["input"] if item["type"] != "message"]
+    assert ["reasoning", "web_search_call", "web_search_call"] == [item["type"] for item in items]
+    assert "gAAAA" == items[0]["encrypted_content"]
+    assert ["ws_1", "ws_2"] == [item["id"] for item in items[1:]]
+    assert "content_flattened" not in losses
+
+
+def test_a_search_does_not_return_without_the_reasoning_before_it() -> None:
+    message = answered("responses", reasoned(), "anthropic", "xai")
+    message["content"] = [
+        block for block in message["content"] if block["type"] != "redacted_thinking"
+    ]
+    body, losses = second(message, target="responses", profile="xai")
+
+    assert "ws_1" not in json.dumps(body)
+    assert "[web search: oslo weather]" in json.dumps(body)
+    assert "content_flattened" in losses
+
+
+@pytest.mark.parametrize(
+    ("target", "profile"),
+    [("anthropic", "anthropic"), ("responses", "openai"), ("chat", "openrouter")],
+)
+def test_another_vendor_gets_words_and_nothing_that_was_made_here(
+    target: str, profile: str
+) -> None:
+    message = answered("responses", reasoned(), "anthropic", "xai")
+    body, losses = second(message, target=target, profile=profile)
+
+    sent = json.dumps(body)
+    assert "dgm" not in sent
+    assert "encrypted_index" not in sent
+    assert "gAAAA" not in sent
+    assert "[web search: oslo weather]" in sent
+    assert "https://met.example/" in sent  # a source that was not cited
+    assert "content_flattened" in losses
+
+
+def test_a_forged_envelope_is_not_believed() -> None:
+    message = answered("responses", reasoned(), "anthropic", "xai")
+    for block in message["content"]:
+        if block["type"] == "web_search_tool_result":
+            first = block["content"][0]
+            first["encrypted_content"] = first["encrypted_content"][:-4] + "AAAA"
+    body, losses = second(message, target="responses", profile="xai")
+
+    assert "ws_1" not in json.dumps(body)
+    assert "opaque_invalid" in losses
+    assert "content_flattened" in losses
+
+
+def test_anthropics_own_search_returns_to_the_byte() -> None:
+    genuine = json.loads(
+        (ROOT / "anthropic/server_tool_web_search/events.json").read_text(encoding="utf-8")
+    )
+    blocks = [one["raw"] for one in genuine if one.get("vendor") == "anthropic" and "kind" in one]
+    cited = next(one["raw"] for one in genuine if one["event"] == "citation")
+    blocks.append({"type": "text", "text": "It is 4 degrees.", "citations": [cited]})
+    body, _ = second({"content": blocks}, target="anthropic", profile="anthropic")
+
+    assert blocks == body["messages"][1]["content"]
+
+
+def test_anthropics_search_returns_through_a_responses_client() -> None:
+    data = stream("anthropic", "server_tool_web_search")
+    response = answered("anthropic", data, "responses", "anthropic")
+    kinds = [item["type"] for item in response["output"]]
+    assert ["message", "reasoning", "web_search_call", "message"] == kinds
+    action = response["output"][2]["action"]
+    assert ("weather Oslo", ["https://example.com/oslo"]) == (
+        action["query"],
+        [one["url"] for one in action["sources"]],
+    )
+
+    said = [*RESPONSES["input"], *response["output"], {"role": "user", "content": "And tomorrow?"}]
+    body = json.dumps(RESPONSES | {"input": said}).encode()
+    options: dict[str, Any] = {"source": "responses", "sealer": SEALER}
+    home = translate_request(body, target="anthropic", profile="anthropic", **options)
+    content = json.loads(home.body)["messages"][1]["content"]
+    kinds = ["text", "server_tool_use", "web_search_tool_result", "text", "text"]
+    assert kinds == [block["type"] for block in content]
+    assert "EqgfCioIARgBIiQ3" == content[2]["content"][0]["encrypted_content"]
+    assert "dgm" not in home.body.decode()
+
+    other = translate_request(body, target="responses", profile="openai", **options)
+    assert "dgm" not in other.body.decode()
+    assert b"[web search: weather Oslo]" in other.body
