@@ -62,6 +62,8 @@ def test_the_marker_shows_the_first_differing_byte(opened: Page) -> None:
     assert marker.locator(".first").all_text_contents() == ["6", "7"]
     assert marker.locator(".rest").all_text_contents() == [":49", ":06"]
     expect(marker).to_contain_text("This looks like a timestamp.")
+    link = marker.get_by_role("link", name="How prompt caches work")
+    expect(link).to_have_attribute("href", re.compile("^https:.*inspector\\.md#conversations$"))
     expect(opened.locator(f"#turn-{FALLBACK} .brk")).to_have_count(0)
     expect(opened.locator(f"#turn-{FALLBACK}")).to_contain_text("Cache not used: moonshot answered")
 

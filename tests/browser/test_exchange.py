@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
@@ -13,6 +14,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.browser.conftest import Watched
 from tests.browser.servers import Served
 from tests.browser.written_exchange import ID, WrittenExchange
+from tests.support.recordings import RECORDING
 
 Open = Callable[..., WrittenExchange]
 WRITTEN = WrittenExchange()
@@ -538,3 +540,25 @@ def test_a_recorded_exchange_replays_and_is_downloaded(page: Page, story: Served
     with page.expect_download() as download:
         page.get_by_role("link", name="Download recording").click()
     assert download.value.suggested_filename.endswith(".dragoman")
+
+
+def test_a_recording_that_today_is_translated_otherwise_shows_the_event(
+    page: Page, inspect, tmp_path: Path
+) -> None:
+    changed = RECORDING.read_bytes().replace(b'"text":"I wi"', b'"text":"I wo"')
+    assert changed != RECORDING.read_bytes()
+    (tmp_path / RECORDING.name).write_bytes(changed)
+    served = inspect(tmp_path)
+    exchange = json.load(urlopen(f"{served.url}/inspector/api/exchanges"))["rows"][0]["id"]
+    page.goto(f"{served.url}/inspector/exchanges/{exchange}")
+    page.get_by_role("button", name="Replay with today’s code").click()
+    expect(page.locator(".toast")).to_contain_text("Replayed: 1 event differs.")
+    page.locator(".toast").get_by_role("button", name="Show").click()
+    panel = page.get_by_role("region", name="Replay with today’s code")
+    expect(panel).to_contain_text("1 difference in")
+    expect(panel.locator(".diff .del b").first).to_have_text("o")
+    expect(panel.locator(".diff .add b").first).to_have_text("i")
+    panel.get_by_role("button", name=re.compile("^Event ")).click()
+    expect(page.locator("#column-ev li.sel .p")).to_have_text("I wo")
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()

@@ -283,7 +283,7 @@ def test_another_key_cannot_guess_an_exchange(tmp_path: Path) -> None:
         for key, status in {"key-of-bob": 404, "key-of-alice": 403}.items():
             headers = {**own, "x-api-key": key}
             assert httpx2.post(case, json={}, headers=headers).status_code == status
-        for path in ("", "/bytes", "/recording"):
+        for path in ("", "/bytes", "/rows?column=client", "/conversation", "/recording"):
             asked = f"{API}/{exchange}{path}"
             assert get(gateway, asked, headers={"x-api-key": "key-of-bob"}).status_code == 404
             assert get(gateway, asked, headers={"x-api-key": "key-of-alice"}).status_code == 200

@@ -29,6 +29,7 @@ from dragoman.inspector.prompt_cache import (
 )
 from dragoman.inspector.recordings import GoneError, answering, load
 from dragoman.inspector.summary import Problem, Row, Summary
+from dragoman.inspector.warnings import doc
 from dragoman.recorder.lines import Events, Read, Received
 from dragoman.recorder.positions import NativePositions
 from dragoman.recorder.recording import Recording, RecordingError
@@ -52,6 +53,7 @@ _MAX_REQUEST: Final = 16 * 1024 * 1024  # of a request that is grouped
 _TEXT_CHARS: Final = 4096
 _TITLE_CHARS: Final = 80
 _IDLE_SECONDS: Final = 300.0  # after which upstreams usually drop a cache
+_DOC: Final = "inspector.md#conversations"
 _RUNNING_SECONDS: Final = 120.0
 _LEAST_LOST: Final = 256  # tokens that are worth a word
 _REASONING: Final = b'"reasoning"'  # in the first bytes of such an event
@@ -443,7 +445,8 @@ class _View:
             broke = first_difference(old, new) if before is not None and old and new else None
             broke, gone, note = _judge(before, one, broke, lost[number])
             if broke is not None:
-                broke = msgspec.structs.replace(broke, cost=self._cost_of(gone, one.summary.row))
+                cost = self._cost_of(gone, one.summary.row)
+                broke = msgspec.structs.replace(broke, cost=cost, doc=doc(_DOC))
             row = one.summary.row
             shown.append(
                 {

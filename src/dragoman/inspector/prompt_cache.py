@@ -62,6 +62,7 @@ class CacheBreak(Struct, frozen=True, kw_only=True):
     fix: str
     tokens: int = 0  # that were read again
     cost: float | None = None  # of these tokens, beyond what they cost from the cache
+    doc: str = ""  # address of the page that explains prompt caches
 
 
 def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:

@@ -112,7 +112,7 @@ function differing({ text }, at, end) {
  * @returns {HTMLElement}
  */
 export function cacheBreak(turn, before) {
-  const { byte, path, before: old, after: now, tokens, cost, cause, fix } = turn.cache_break;
+  const { byte, path, before: old, after: now, tokens, cost, cause, fix, doc } = turn.cache_break;
   const ends = endsOfDifference(old, now, [old.at, now.at]);
   return h(
     "section",
@@ -129,7 +129,7 @@ export function cacheBreak(turn, before) {
       { class: "x" },
       h("p", {}, `Turn ${turn.turn} differs from turn ${before} at byte `, h("b", {}, number(byte)), " of ", h("code", {}, path), ". A prompt cache only covers the part before the first difference."),
       h("dl", { class: "by" }, h("dt", {}, `Turn ${before}`), differing(old, old.at, ends[0]), h("dt", {}, `Turn ${turn.turn}`), differing(now, now.at, ends[1])),
-      h("p", {}, [cause, fix].filter(Boolean).join(" ")),
+      h("p", {}, [cause, fix].filter(Boolean).join(" "), /^https:\/\//.test(doc) ? [" ", h("a", { href: doc, rel: "noreferrer" }, "How prompt caches work")] : null),
     ),
   );
 }
