@@ -247,8 +247,8 @@ class StreamReader:
         keep_raw = self._keep_raw
         try:
             block = self._sse.take(data)
-            at = 0
-            while at < len(block):
+            at, size, frames = 0, len(block), self._frames
+            while at < size:
                 end = self._read_run(block, at)
                 if end:
                     yield block[at:end] if keep_raw else b""
@@ -260,7 +260,7 @@ class StreamReader:
                             yield block[start:at] if keep_raw else b""
                         self._read_frame(frame)
                         # Behind the last of several, there is nothing to be found with a template.
-                        if self._templates_left and (end < len(block) or not at):
+                        if self._templates_left and (end < size or not at) and frames.takes_text:
                             self._learn(frame.data, block[at:end])
                         yield block[at:end] if keep_raw else b""
                         start = end
@@ -269,7 +269,7 @@ class StreamReader:
                         break
                 if start < at:
                     yield block[start:at] if keep_raw else b""
-            if len(block) == len(data):
+            if size == len(data):
                 self._expect_repeats(block)
         except PeerError:
             self._dead = True
@@ -341,7 +341,7 @@ class StreamReader:
     def _learn(self, data: bytes, raw: bytes) -> None:
         """Make a template of a frame that only adds text."""
         text_of = self._frames.text_of
-        if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.takes_text or not text_of(data):
+        if len(data) > _MAX_TEMPLATE_BYTES or not text_of(data):
             return
         self._templates_left -= 1
         left = self._templates_left > 0  # without one, the last would be tried on every read

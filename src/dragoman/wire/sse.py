@@ -15,10 +15,12 @@ from msgspec import Struct
 from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
-_CR: Final = ord("\r")  # as a number it is found several times as fast
+_LF, _CR = b"\n\r"  # as numbers they are found several times as fast
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-_EMPTY_EVENTS: Final = re.compile(rb"(?:\n\n)++")
+# Of frames that are parsed together: few at first, and never so many that other threads wait for long.
+_FEW_BYTES: Final = 1024
+_MANY_BYTES: Final = 64 * 1024
 _SMALL: Final = 4096  # bytes of a read that may be a single frame
 
 
@@ -29,6 +31,9 @@ class Frame(Struct, frozen=True, gc=False):
     event: str = ""  # the event's name, if it had one
     raw: bytes = b""  # the bytes as received, where the whole frame is at hand
     whole: bool = True  # false for a last event that no blank line ended
+
+
+_BLANK: Final = Frame(b"")  # any number of empty events
 
 
 class SSEReader:
@@ -78,6 +83,9 @@ class SSEReader:
         self._total += len(data)
         if self._total > limits.max_response_bytes:
             raise TooLargeError("max_response_bytes", limits.max_response_bytes)
+        whole = data[-2:] == b"\n\n" and data[-3:-2] != b"\n"
+        if whole and not (self._parts or self._bare_cr or self._at_start or _CR in data):
+            return data  # as nearly always, while a model writes
         if self._at_start:
             data = self._strip_mark(data)
         if not self._bare_cr and _CR in data:
@@ -108,25 +116,30 @@ class SSEReader:
         if self._bare_cr:
             yield from self._line_frames(block, at)
             return
-        lines = BytesIO(block)  # its lines are found faster than by any method of `bytes`
-        lines.seek(at)
-        limits, start = self._limits, at
-        event: list[bytes] = []  # its lines
-        for line in lines:
-            at += len(line)
-            if line != b"\n" or not event:
-                event.append(line[:-1])
-                continue
+        most, longest = self._limits.max_events, self._limits.max_sse_event_bytes + 2
+        alone = _only(block) if not at and len(block) <= min(_SMALL, longest) else None
+        if alone is not None:
             self._count += 1
-            if at - 2 - start > limits.max_sse_event_bytes:
-                raise TooLargeError("max_sse_event_bytes", limits.max_sse_event_bytes)
-            if event == [b""]:
-                at = lines.seek(self._skip_blank(block, at))
-            if self._count > limits.max_events:
-                raise TooLargeError("max_events", limits.max_events)
-            yield _parse(event), at
-            event.clear()
-            start = at
+            if self._count > most:
+                raise TooLargeError("max_events", most)
+            yield alone, len(block)
+            return
+        some = _FEW_BYTES  # a caller may find a run behind the first frame
+        while at < len(block):
+            size = self._last_end(block[at : at + some])
+            end = at + size if size else block.find(b"\n\n", at) + 2  # a longer frame
+            some = min(4 * some, _MANY_BYTES)
+            for frame, size in _split(block[at:end]):
+                at += size
+                if frame is _BLANK:
+                    self._count += size // 2
+                else:
+                    self._count += 1
+                    if size > longest:
+                        raise TooLargeError("max_sse_event_bytes", longest - 2)
+                if self._count > most:
+                    raise TooLargeError("max_events", most)
+                yield frame, at
 
     def _line_frames(self, block: bytes, at: int) -> Iterator[tuple[Frame, int]]:
         """Find frames by any spelling of the blank line, for streams that use carriage returns.
@@ -201,24 +214,65 @@ class SSEReader:
             end -= (end - len(data[:end].rstrip(b"\n"))) % 2
         return end
 
-    def _skip_blank(self, data: bytes, start: int) -> int:
-        """Take all empty events from `start` on with the one before, and return where they end.
 
-        A peer can pack a million of them into a few KiB.
-        """
-        run = _EMPTY_EVENTS.match(data, start)
-        end = start if run is None else run.end()
-        self._count += (end - start) // 2
-        return end
+def _only(block: bytes) -> Frame | None:
+    """Return the frame of a block that holds one, of one `data` line: what comes while a model writes."""
+    name = b""
+    if block[:6] == b"data: ":
+        data = block[6:-2]
+    else:
+        name, found, data = block[7:-2].partition(b"\ndata: ")
+        if not found or block[:7] != b"event: " or _LF in name:
+            return None
+    if _LF in data:
+        return None
+    return Frame(data, name.decode("utf-8", "replace") if name else "")
+
+
+def _split(block: bytes) -> list[tuple[Frame, int]]:
+    """Return the frames of a block, each with its size."""
+    lines = BytesIO(block).readlines()  # finds lines faster than any method of `bytes`
+    blank, count = lines.count(b"\n"), len(lines)
+    # What nearly every server sends: a line of data and a blank one, or a name, a line of data and a blank one.
+    if 2 * blank == count and lines[1::2].count(b"\n") == blank:
+        return [
+            (Frame(one[6:-1]) if one[:6] == b"data: " else _parse([one[:-1]]), len(one) + 1)
+            for one in lines[::2]
+        ]
+    if 3 * blank == count and lines[2::3].count(b"\n") == blank:
+        names = {
+            one: one[7:-1].decode("utf-8", "replace")
+            for one in set(lines[::3])
+            if one[:7] == b"event: "
+        }
+        return [
+            (
+                Frame(two[6:-1], names[one])
+                if two[:6] == b"data: " and one in names
+                else _parse([one[:-1], two[:-1]]),
+                len(one) + len(two) + 1,
+            )
+            for one, two in zip(lines[::3], lines[1::3], strict=True)
+        ]
+    found: list[tuple[Frame, int]] = []
+    event: list[bytes] = []
+    for line in lines:
+        if line != b"\n" or not event:
+            event.append(line[:-1])
+            continue
+        size = sum(map(len, event)) + len(event) + 1
+        if event != [b""]:
+            found.append((_parse(event), size))
+        elif found and found[-1][0] is _BLANK:  # a peer can pack a million of them into a few KiB
+            found[-1] = (_BLANK, found[-1][1] + size)
+        else:
+            found.append((_BLANK, size))
+        event = []
+    return found
 
 
 def _parse(lines: list[bytes]) -> Frame:
     """Return the frame that some lines are."""
-    # What nearly every server sends: one line of data, perhaps with a name.
-    if len(lines) == 1 and lines[0][:6] == b"data: ":
-        return Frame(lines[0][6:])
-    if len(lines) == 2 and lines[0][:7] == b"event: " and lines[1][:6] == b"data: ":
-        return Frame(lines[1][6:], lines[0][7:].decode("utf-8", "replace"))
     name = b""
     data: list[bytes] = []
     for line in lines:

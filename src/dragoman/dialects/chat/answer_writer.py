@@ -216,11 +216,11 @@ def foreign_fields(data: bytes) -> ForeignFields:
 def _without(fields: dict[str, Raw], own: frozenset[str], left: list[int]) -> dict[str, Raw]:
     """Return the fields that are not among `own`, as far as there are bytes `left`."""
     kept: dict[str, Raw] = {}
-    for name, value in fields.items():
-        size = len(name) + len(bytes(value))
-        if name not in own and size <= left[0]:
+    for name in [name for name in fields if name not in own]:
+        size = len(name) + len(bytes(fields[name]))
+        if size <= left[0]:
             left[0] -= size
-            kept[name] = value
+            kept[name] = fields[name]
     return kept
 
 
