@@ -41,8 +41,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     # A flag that takes a file, and the content of the file, which may hold the key.
     file: tuple[str, str] | None = None
-    # A variable that names a file, and the content of the file, which holds no key.
-    named_file: tuple[str, str] | None = None
+    # A variable that names the agent's home folder, a file in it, and its content, which holds no key.
+    home_file: tuple[str, str, str] | None = None
 
 
 # From a session and the user's variables to what the agent is started with.

@@ -1,7 +1,8 @@
-"""Gemini CLI: environment variables, and a settings file that overrides its other settings files.
+"""Gemini CLI: environment variables, and a home folder with a settings file.
 
 With another base URL but without a chosen way to log in, it chooses one that its own check then refuses: the file
-chooses the API key.  The file replaces the machine's own system settings while the agent runs.
+chooses the API key.  Its system settings cannot: it reads only those that belong to root, in folders that no one
+else may change.  The user's own settings and history are in another folder, and do not take part.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ _SETTINGS: Final = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "privacy": {"usageStatisticsEnabled": False},  # would go to others than the gateway
 }
-_FILE: Final = "GEMINI_CLI_SYSTEM_SETTINGS_PATH"
+_HOME: Final = "GEMINI_CLI_HOME"
 _ELSEWHERE: Final = (  # would select other servers or other credentials
     "GOOGLE_API_KEY",
     "GOOGLE_GENAI_API_VERSION",
@@ -26,7 +27,7 @@ _ELSEWHERE: Final = (  # would select other servers or other credentials
 
 
 def launch_spec(session: Session, _environ: Mapping[str, str]) -> LaunchSpec:
-    """Return the variables, and the settings file that one of them names.
+    """Return the variables, and the settings file in the home folder that one of them names.
 
     It asks for its own models in small tasks, whichever the user chose: the gateway needs an alias for `gemini-*`.
     """
@@ -36,7 +37,7 @@ def launch_spec(session: Session, _environ: Mapping[str, str]) -> LaunchSpec:
     return LaunchSpec(
         variables=variables,
         clashing=_ELSEWHERE,
-        named_file=(_FILE, msgspec.json.encode(_SETTINGS).decode()),
+        home_file=(_HOME, ".gemini/settings.json", msgspec.json.encode(_SETTINGS).decode()),
     )
 
 

@@ -46,11 +46,12 @@ def launch(
             file = Path(folder, "settings.json")
             file.write_text(content, encoding="utf-8")
             given += [flag, str(file)]
-        if spec.named_file is not None:
-            name, content = spec.named_file
-            file = Path(folder, "named.json")
+        if spec.home_file is not None:
+            name, place, content = spec.home_file
+            file = Path(folder, place)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content, encoding="utf-8")
-            variables[name] = str(file)
+            variables[name] = folder
         return run_at_terminal([program, *given, *arguments], variables)
 
 
@@ -69,9 +70,11 @@ def described(agent: Agent, arguments: Sequence[str], spec: LaunchSpec, key: Sec
     for name, value in spec.variables.items():
         hidden = key.source and value == key.value
         lines.append(f"export {name}={_reference(key.source) if hidden else shlex.quote(value)}")
-    if spec.named_file is not None:
-        name, content = spec.named_file
-        lines += [f"export {name}=$(mktemp)", f'printf %s {shlex.quote(content)} > "${name}"']
+    if spec.home_file is not None:
+        name, place, content = spec.home_file
+        file = f'"${name}/{place}"'
+        lines += [f"export {name}=$(mktemp -d)", f"mkdir -p $(dirname {file})"]
+        lines.append(f"printf %s {shlex.quote(content)} > {file}")
     lines.append(shlex.join([agent.program, *spec.arguments, *arguments]))
     return "\n".join(lines)
 

@@ -19,7 +19,7 @@ BARE = Session(url=URL, key="secret")
 
 def test_gemini_gets_the_gateway_and_a_file_that_chooses_the_key() -> None:
     spec = launch_spec(FULL, {})
-    variable, content = spec.named_file
+    variable, place, content = spec.home_file
 
     assert {
         "GOOGLE_GEMINI_BASE_URL": URL,
@@ -27,7 +27,7 @@ def test_gemini_gets_the_gateway_and_a_file_that_chooses_the_key() -> None:
         "GEMINI_MODEL": 'a/"b',
     } == spec.variables
     assert "GEMINI_MODEL" not in launch_spec(BARE, {}).variables
-    assert "GEMINI_CLI_SYSTEM_SETTINGS_PATH" == variable
+    assert ("GEMINI_CLI_HOME", ".gemini/settings.json") == (variable, place)
     assert "gemini-api-key" == json.loads(content)["security"]["auth"]["selectedType"]
     assert {"GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"} <= set(spec.clashing)
 
@@ -35,7 +35,9 @@ def test_gemini_gets_the_gateway_and_a_file_that_chooses_the_key() -> None:
 @pytest.mark.parametrize("way", ["run", "printed"])
 def test_its_file_exists_while_it_runs(tmp_path: Path, way: str) -> None:
     program = tmp_path / "gemini"
-    program.write_text(f'#!/bin/sh\ncat "$GEMINI_CLI_SYSTEM_SETTINGS_PATH" > {tmp_path}/seen\n')
+    program.write_text(
+        f'#!/bin/sh\ncat "$GEMINI_CLI_HOME/.gemini/settings.json" > {tmp_path}/seen\n'
+    )
     program.chmod(0o700)
     spec = launch_spec(FULL, {})
     if way == "run":
