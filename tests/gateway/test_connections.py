@@ -60,3 +60,16 @@ def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes) -> No
     assert "sk-hidden" not in gateway.log.getvalue()
     assert "Traceback" not in gateway.log.getvalue()
     until(lambda: get(gateway, "/health").status_code == 200)
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"a":\r\nuser-agent: x\r\nuser-agent: y\r\n\r\n1}'])
+def test_a_second_user_agent_is_left_out(gateway, body: bytes) -> None:
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nUser-Agent: one\r\nhost: localhost\r\n"
+        b"user-agent: two\r\ncontent-length: %d\r\n\r\n" % len(body)
+    )
+
+    answer = raw(gateway, head + body)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"not valid HTTP" not in answer

@@ -5,6 +5,7 @@ One slow clock looks at all connections instead.
 """
 
 import asyncio
+import re
 import struct
 import sys
 from collections.abc import Awaitable, Callable
@@ -31,9 +32,21 @@ _HEAD_SECONDS: Final = 30.0  # for the head of a request, from the connection or
 _SURPLUS_SECONDS: Final = 5.0  # the same, for a client that only gets a 503
 _REFUSED_SECONDS: Final = 1.0  # to read that, for one whose request is not even read
 _SURPLUS: Final = 64  # connections beyond `max_connections`, where descriptors are no bound
+_AGENT: Final = re.compile(rb"\r\nuser-agent:[^\r\n]*", re.IGNORECASE)
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def _with_one_agent(data: bytes) -> bytes:
+    """Return the beginning of a request without a second `user-agent`.
+
+    pydantic-ai sends two with Google's SDK, and the HTTP parser refuses that.
+    """
+    found = [*_AGENT.finditer(data, 0, max(0, data.find(b"\r\n\r\n")))]
+    for again in reversed(found[1:]):
+        data = data[: again.start()] + data[again.end() :]
+    return data
 
 
 class ClientConnection(web.RequestHandler):
@@ -87,6 +100,8 @@ class ClientConnection(web.RequestHandler):
         if self._refused:
             return
         if not self._busy:
+            if not self._head_begun:
+                data = _with_one_agent(data)
             self._head_begun = True
             self._waits_since = self._waits_since or self._loop.time()
         super().data_received(data)
