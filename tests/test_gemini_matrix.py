@@ -1055,6 +1055,7 @@ TO_GEMINI: Final = [
         {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
         {"tools": [{"codeExecution": {}}]},
         "server_tool_mapped",
+        "tool_option_dropped",  # where it runs
     ),
     *(
         to_gemini(

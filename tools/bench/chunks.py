@@ -1,4 +1,4 @@
-"""One streamed chunk: Chat in, each dialect out, many events per read."""
+"""One streamed chunk: Chat in, each dialect out, and Gemini in; many events per read."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +24,30 @@ class _Chunk(msgspec.Struct, gc=False):
     usage: msgspec.Raw | None = None
 
 
+class _Part(msgspec.Struct, gc=False):
+    text: str | None = None
+    functionCall: msgspec.Raw | None = None  # noqa: N815 -- the name on the wire
+
+
+class _Content(msgspec.Struct, gc=False):
+    parts: list[_Part]
+
+
+class _Candidate(msgspec.Struct, gc=False):
+    content: _Content
+    finishReason: str | None = None  # noqa: N815 -- the name on the wire
+
+
+class _GeminiChunk(msgspec.Struct, gc=False):
+    candidates: list[_Candidate]
+    usageMetadata: msgspec.Raw = msgspec.Raw()  # noqa: N815 -- the name on the wire
+
+
+_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "more"]
+
+
 def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
     """Return text chunks as a Chat server sends them, about 265 bytes each; equal except for their text, or not."""
-    words = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "more"]
     return [
         msgspec.json.encode(
             {
@@ -39,7 +60,7 @@ def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
                 "choices": [
                     {
                         "index": 0,
-                        "delta": {"content": f" {words[at % len(words)]}"},
+                        "delta": {"content": f" {_WORDS[at % len(_WORDS)]}"},
                         "logprobs": None,
                         "finish_reason": None,
                     }
@@ -48,6 +69,40 @@ def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
         )
         for at in range(count)
     ]
+
+
+def gemini_payloads(count: int) -> list[bytes]:
+    """Return text chunks as Google sends them; their counts grow, so that each differs from the last."""
+    return [
+        msgspec.json.encode(
+            {
+                "candidates": [
+                    {
+                        "content": {
+                            "parts": [{"text": f" {_WORDS[at % len(_WORDS)]}"}],
+                            "role": "model",
+                        },
+                        "index": 0,
+                    }
+                ],
+                "usageMetadata": {
+                    "promptTokenCount": 1024,
+                    "candidatesTokenCount": at,
+                    "totalTokenCount": 1024 + at,
+                },
+                "modelVersion": "gemini-3-pro-preview",
+                "responseId": "BXy2p1QFe9sZ8vKdL3mWnRtUaHcJo",
+            }
+        )
+        for at in range(count)
+    ]
+
+
+def gemini_reads(payloads: list[bytes], size: int = 65536) -> list[bytes]:
+    """Return the stream as reads of a socket, with the line ends that Google writes."""
+    end = b'data: {"candidates":[{"finishReason":"STOP"}]}\r\n\r\n'
+    stream = b"".join(b"data: %b\r\n\r\n" % payload for payload in payloads) + end
+    return [stream[at : at + size] for at in range(0, len(stream), size)]
 
 
 def reads(payloads: list[bytes], size: int = 65536) -> list[bytes]:
@@ -69,28 +124,51 @@ def floor_of(payloads: list[bytes]) -> Callable[[], None]:
     return floor
 
 
+def gemini_floor_of(payloads: list[bytes]) -> Callable[[], None]:
+    """Return the same for chunks of Gemini."""
+    decoder = msgspec.json.Decoder(_GeminiChunk)
+    encoder = msgspec.json.Encoder()
+
+    def floor() -> None:
+        for payload in payloads:
+            encoder.encode(decoder.decode(payload).candidates[0].content.parts[0].text)
+
+    return floor
+
+
 def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
     payloads = chunk_payloads(count)
     pieces = reads(payloads)
     tenth = reads(payloads[: count // 10])
     floor = floor_of(payloads)
 
-    def translate(stream: list[bytes], target: str = "anthropic") -> None:
-        translator = Translator(source="chat", target=target)
+    def translate(stream: list[bytes], target: str = "anthropic", source: str = "chat") -> None:
+        translator = Translator(source=source, target=target)
         for piece in stream:
             translator.feed(piece)
         translator.close()
 
     differing = chunk_payloads(count, differ=True)
+    given = gemini_payloads(count)
+    google = gemini_floor_of(given)
     cases = (
-        ("text chunk, chat to anthropic", pieces, floor, "anthropic", 6.0),
-        ("text chunk, all differ", reads(differing), floor_of(differing), "anthropic", 6.0),
-        ("text chunk, chat to responses", pieces, floor, "responses", None),
-        ("text chunk, chat to chat", pieces, floor, "chat", None),
+        ("text chunk, chat to anthropic", pieces, floor, "anthropic", "chat", 6.0),
+        ("text chunk, all differ", reads(differing), floor_of(differing), "anthropic", "chat", 6.0),
+        ("text chunk, chat to responses", pieces, floor, "responses", "chat", None),
+        ("text chunk, chat to chat", pieces, floor, "chat", "chat", None),
+        ("text chunk, chat to gemini", pieces, floor, "gemini", "chat", 6.0),
+        (
+            "text chunk, gemini to anthropic",
+            gemini_reads(given),
+            google,
+            "anthropic",
+            "gemini",
+            6.0,
+        ),
     )
     rows = []
-    for name, stream, least, target, budget in cases:
-        timing = ratio_of(partial(translate, stream, target), least, rounds)
+    for name, stream, least, target, source, budget in cases:
+        timing = ratio_of(partial(translate, stream, target, source), least, rounds)
         each, floor_each = timing.work / count * 1e6, timing.floor / count * 1e6
         rows.append(
             Row(

@@ -114,7 +114,7 @@ class StreamReader:
         self._look = look
         self._keep_raw = keep_raw
         self._assembler = frames.assembler
-        self._sse = SSEReader(limits=exchange.limits)
+        self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
         self._exchange = exchange
         limits = exchange.limits
         # A shorter event passes neither limit, whatever is in it.

@@ -46,8 +46,10 @@ class SSEReader:
     returns the bytes of whole frames, `frames` parses them, and `skip` counts those that the caller has read.
     """
 
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, keep_raw: bool = True) -> None:
+        """Read within limits; without `keep_raw`, line ends of CR and LF are read faster, as LF."""
         self._limits = limits
+        self._keep_raw = keep_raw
         self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
         self.held: int = 0  # their length
         self._total = 0  # all bytes seen
@@ -89,7 +91,12 @@ class SSEReader:
         if self._at_start:
             data = self._strip_mark(data)
         if not self._bare_cr and _CR in data:
-            self._bare_cr = True
+            # Google ends its lines with both.
+            plain = data if self._keep_raw else data.replace(b"\r\n", b"\n")
+            if _CR in plain:
+                self._bare_cr = True
+            else:
+                data = plain
         parts = self._parts
         if parts and data:
             ends = self._last_end(parts[-1][-1:] + data) > 0

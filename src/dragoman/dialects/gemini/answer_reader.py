@@ -113,6 +113,7 @@ class GeminiReader:
         )
         self._relayed = exchange.keep_identity
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
+        self._usage = NO_RAW  # the last counts; the first ones were reported at once
 
     @property
     def pending(self) -> bool:
@@ -146,12 +147,20 @@ class GeminiReader:
             return False
         self._blocks.add_text(parts[0].text)
         if chunk.usage_metadata:
-            self.assembler.usage(read_usage(chunk.usage_metadata))
+            self._count(chunk.usage_metadata)
         return True
+
+    def _count(self, usage: Raw) -> None:
+        """Keep counts, which come with every chunk: the first show the prompt's, only the last are read again."""
+        if not self._usage:
+            self.assembler.usage(read_usage(usage))
+        self._usage = usage
 
     @property
     def takes_text(self) -> bool:
         """Text can just be added to the open block."""
+        if self._usage:  # counts in every chunk: no two are alike
+            return False
         return self._plain and self.assembler.in_text and not self.pending and not self._keeps_text
 
     def text_of(self, data: bytes, /) -> str:
@@ -174,6 +183,8 @@ class GeminiReader:
         """End of input: end the turn, or say that it was cut."""
         if self.assembler.ended:
             return
+        if self._usage:
+            self.assembler.usage(read_usage(self._usage))
         if self._ends:
             self._finish()
         elif self._lenient_eof and self.assembler.has_calls:
@@ -221,7 +232,7 @@ class GeminiReader:
         if candidates:
             self._candidate(self._first(candidates))
         if given(chunk.usage_metadata) and not self.assembler.ended:
-            self.assembler.usage(read_usage(chunk.usage_metadata))
+            self._count(chunk.usage_metadata)
             counts = decode(_USAGE, bytes(chunk.usage_metadata))
             self._tool_tokens = bool(counts.tool_use_prompt_token_count)
 
