@@ -11,11 +11,19 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "chat": ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "gpt-oss-20b"),
         "anthropic": ("minimax-m2", "kimi-k2"),
         "responses": ("gpt-oss-120b", "qwen3-coder"),
+        "gemini": ("plain", "kimi-k2"),
     },
     "Codex": {
         "chat": ("kimi-k2-thinking", "deepseek-v3.2", "mistral-large"),
         "anthropic": ("glm-4.7",),
         "responses": ("qwen3-coder", "hermes-4", "kimi-k2"),
+        "gemini": ("plain", "qwen3-coder"),
+    },
+    "Gemini CLI": {
+        "chat": ("kimi-k2", "qwen3-coder", "plain"),
+        "anthropic": ("plain", "glm-4.7"),
+        "responses": ("plain", "minimax-m2"),
+        "gemini": ("plain", "kimi-k2"),
     },
     "opencode (Messages)": {
         "chat": ("glm-4.7",),
@@ -57,6 +65,12 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "anthropic": ("glm-4.7",),
         "responses": ("gpt-oss-20b",),
     },
+    "AI SDK (Gemini)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("plain",),
+        "responses": ("qwen3-coder",),
+        "gemini": ("plain",),
+    },
     "npm openai (Chat)": {
         "chat": ("qwen3-coder",),
         "anthropic": ("kimi-k2",),
@@ -71,6 +85,18 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "chat": ("kimi-k2",),
         "anthropic": ("qwen3-coder",),
         "responses": ("hermes-4",),
+    },
+    "npm @google/genai (stream)": {
+        "chat": ("glm-4.6",),
+        "anthropic": ("plain",),
+        "responses": ("kimi-k2",),
+        "gemini": ("plain",),
+    },
+    "npm @google/genai (chats)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("plain",),
+        "gemini": ("plain",),
     },
     "openai (Chat)": {
         "chat": ("glm-4.6",),
@@ -131,6 +157,30 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "chat": ("granite-4",),
         "anthropic": ("qwen3-coder",),
         "responses": ("kimi-k2",),
+    },
+    "google-genai (stream)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("plain",),
+        "responses": ("qwen3-coder",),
+        "gemini": ("plain",),
+    },
+    "google-genai (chats)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("minimax-m2",),
+        "responses": ("plain",),
+        "gemini": ("kimi-k2",),
+    },
+    "pydantic-ai (Gemini)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("plain",),
+        "gemini": ("plain",),
+    },
+    "langchain-google-genai": {
+        "chat": ("glm-4.7",),
+        "anthropic": ("plain",),
+        "responses": ("kimi-k2",),
+        "gemini": ("plain",),
     },
     "llm (Chat)": {
         "chat": ("qwen3-coder",),

@@ -150,6 +150,33 @@ class QwenCode:
         )
 
 
+class GeminiCli:
+    name = "Gemini CLI"
+    first = 1
+
+    def shell(self, command):
+        return ScriptCall(
+            name="run_shell_command", arguments={"command": command, "description": "Run it"}
+        )
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="write_file", arguments={"file_path": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        spec = AGENTS["gemini"].launch_spec(Session(url=url, model=model), {})
+        variable, place, text = spec.home_file
+        file = stage.home / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+        flags = ["--approval-mode", "yolo", "--skip-trust"]
+        return Start(
+            [stage.program("gemini"), "-p", prompt, *flags],
+            # It would ask a proxy for loopback too.
+            {**spec.variables, variable: str(stage.home), "HTTPS_PROXY": "", "HTTP_PROXY": ""},
+        )
+
+
 class Continue:
     name = "Continue"
     first = 1

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import structs
@@ -101,6 +102,9 @@ def scripted(model: str, says: list[Says], first: int) -> Script:
 
 def model_of(exchange: RecordedExchange) -> str:
     body: Any = exchange.json
+    _, named, rest = exchange.path.partition("/models/")
+    if named:  # in Gemini the path names the model
+        return unquote(rest.rpartition(":")[0])
     return body["model"] if isinstance(body, dict) else ""
 
 
@@ -110,10 +114,15 @@ class _Prompt(msgspec.Struct):
     instructions: msgspec.Raw = msgspec.Raw(b"")
     messages: list[msgspec.Raw] = []
     input: list[msgspec.Raw] = []
+    system_instruction: msgspec.Raw = msgspec.field(
+        default=msgspec.Raw(b""), name="systemInstruction"
+    )
+    contents: list[msgspec.Raw] = []
 
 
 def prompt_bytes(exchange: RecordedExchange) -> list[bytes]:
     """Return what a model is prompted with, in order, byte by byte and unchanged."""
     body = msgspec.json.decode(exchange.body, type=_Prompt)
-    parts = [body.tools, body.system, body.instructions, *body.messages, *body.input]
+    head = [body.tools, body.system, body.instructions, body.system_instruction]
+    parts = [*head, *body.messages, *body.input, *body.contents]
     return [_MARK.sub(b"", bytes(part)) for part in parts]

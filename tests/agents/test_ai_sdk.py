@@ -20,3 +20,7 @@ class TestChat(Loop):
 
 class TestResponses(Loop):
     program = NodeLoop("AI SDK (Responses)", "ai-responses")
+
+
+class TestGemini(Loop):
+    program = NodeLoop("AI SDK (Gemini)", "ai-gemini")

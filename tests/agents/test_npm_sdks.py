@@ -20,3 +20,11 @@ class TestOpenaiResponses(Loop):
 
 class TestAnthropic(Loop):
     program = NodeLoop("npm @anthropic-ai/sdk", "anthropic-messages")
+
+
+class TestGoogleStream(Loop):
+    program = NodeLoop("npm @google/genai (stream)", "google-stream")
+
+
+class TestGoogleChats(Loop):
+    program = NodeLoop("npm @google/genai (chats)", "google-chats")

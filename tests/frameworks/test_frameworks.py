@@ -73,6 +73,22 @@ class TestLangchainMessages(Loop):
     program = Framework("langchain-anthropic", "langchain_models", "anthropic")
 
 
+class TestGoogleStream(Loop):
+    program = Framework("google-genai (stream)", "google_sdk", "stream")
+
+
+class TestGoogleChats(Loop):
+    program = Framework("google-genai (chats)", "google_sdk", "chats")
+
+
+class TestPydanticGemini(Loop):
+    program = Framework("pydantic-ai (Gemini)", "pydantic_ai_agent", "gemini")
+
+
+class TestLangchainGemini(Loop):
+    program = Framework("langchain-google-genai", "langchain_models", "gemini")
+
+
 class TestLlmChat(Loop):
     program = Framework("llm (Chat)", "llm_chain", "chat")
 

@@ -104,11 +104,16 @@ def _gemini(body: Json) -> Received:
     parts = [part for content in body["contents"] for part in content["parts"]]
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    # Some clients send no ids: calls and results then belong together by their order.
+    ids = [one.get("id") or f"#{at}" for at, one in enumerate(calls)]
     return Received(
         tuple(part["text"] for part in parts if part.get("thought")),
         tuple(part["thoughtSignature"] for part in parts if "thoughtSignature" in part),
-        tuple((one.get("id", ""), one["name"], one["args"]) for one in calls),
-        tuple((one.get("id", ""), one["response"]["output"]) for one in results),
+        tuple((ids[at], one["name"], one["args"]) for at, one in enumerate(calls)),
+        tuple(
+            (one.get("id") or ids[at], "".join(map(str, one["response"].values())))
+            for at, one in enumerate(results)
+        ),
     )
 
 

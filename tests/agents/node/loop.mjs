@@ -79,6 +79,20 @@ const chatTools = Object.keys(run).map((name) => ({
   },
 }));
 
+const googleTools = [
+  {
+    functionDeclarations: Object.keys(run).map((name) => ({
+      name,
+      description: says[name],
+      parametersJsonSchema: schemas[name],
+    })),
+  },
+];
+const answered = ({ id, name, args }) => ({
+  functionResponse: { id, name, response: { output: run[name](args) } },
+});
+const shown = (parts) => parts.map((part) => (part.thought ? "" : part.text)).join("");
+
 const sdks = {
   "ai-messages": () =>
     aiSdk(async () => {
@@ -95,6 +109,43 @@ const sdks = {
       const { createOpenAI } = await load("@ai-sdk/openai");
       return createOpenAI({ baseURL: `${url}/v1`, apiKey: KEY }).responses(model);
     }),
+  "ai-gemini": () =>
+    aiSdk(async () => {
+      const { createGoogleGenerativeAI } = await load("@ai-sdk/google");
+      const google = createGoogleGenerativeAI({ baseURL: `${url}/v1beta`, apiKey: KEY });
+      return google(`models/${model}`);
+    }),
+  "google-stream": async () => {
+    const { GoogleGenAI } = await load("@google/genai");
+    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    const contents = [{ role: "user", parts: [{ text: prompt }] }];
+    for (let turn = 0; turn < MOST_TURNS; turn += 1) {
+      const config = { tools: googleTools, thinkingConfig: { includeThoughts: true } };
+      const stream = await client.models.generateContentStream({ model, contents, config });
+      const parts = [];
+      for await (const chunk of stream) parts.push(...chunk.candidates[0].content.parts);
+      const calls = parts.map((part) => part.functionCall).filter(Boolean);
+      if (!calls.length) return shown(parts);
+      contents.push({ role: "model", parts }, { role: "user", parts: calls.map(answered) });
+    }
+    throw new Error("no end of turns");
+  },
+  "google-chats": async () => {
+    const { GoogleGenAI } = await load("@google/genai");
+    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    const chat = client.chats.create({ model, config: { tools: googleTools } });
+    let message = prompt;
+    for (let turn = 0; turn < MOST_TURNS; turn += 1) {
+      const parts = [];
+      for await (const chunk of await chat.sendMessageStream({ message })) {
+        parts.push(...chunk.candidates[0].content.parts);
+      }
+      const calls = parts.map((part) => part.functionCall).filter(Boolean);
+      if (!calls.length) return shown(parts);
+      message = calls.map(answered);
+    }
+    throw new Error("no end of turns");
+  },
   "openai-chat": async () => {
     const { default: OpenAI } = await load("openai");
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY, maxRetries: 1 });

@@ -1,10 +1,11 @@
-"""LangChain's models for OpenAI and Anthropic, with tools bound to them."""
+"""LangChain's models for OpenAI, Anthropic and Google, with tools bound to them."""
 
 import task
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
+from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 
 TOOLS = {name: tool(run) for name, run in task.TOOLS.items()}
@@ -18,6 +19,10 @@ def model_of(given: task.Task) -> BaseChatModel:
             api_key="x",
             max_retries=1,
             max_tokens=task.MOST_TOKENS,
+        )
+    if given.dialect == "gemini":
+        return ChatGoogleGenerativeAI(
+            model=given.model, base_url=given.url, api_key="x", max_retries=1
         )
     return ChatOpenAI(
         model=given.model,

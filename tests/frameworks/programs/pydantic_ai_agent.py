@@ -8,8 +8,10 @@ from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 
@@ -17,6 +19,9 @@ def model_of(given: task.Task) -> Model:
     if given.dialect == "anthropic":
         client = AsyncAnthropic(base_url=given.url, api_key="x", max_retries=1)
         return AnthropicModel(given.model, provider=AnthropicProvider(anthropic_client=client))
+    if given.dialect == "gemini":
+        provider = GoogleProvider(api_key="x", base_url=given.url)
+        return GoogleModel(given.model, provider=provider)
     other = AsyncOpenAI(base_url=f"{given.url}/v1", api_key="x", max_retries=1)
     kind = OpenAIChatModel if given.dialect == "chat" else OpenAIResponsesModel
     return kind(given.model, provider=OpenAIProvider(openai_client=other))

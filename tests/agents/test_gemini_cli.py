@@ -1,0 +1,10 @@
+"""Gemini CLI, which speaks `generateContent`."""
+
+from tests.agents.programs import GeminiCli
+from tests.agents.scenarios import Scenarios, parametrize
+
+pytest_generate_tests = parametrize
+
+
+class TestGeminiCli(Scenarios):
+    program = GeminiCli()
