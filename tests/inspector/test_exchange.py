@@ -41,6 +41,9 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
         yield DIALECTS[turn % 3], f"{upstream}/{family.replace('_', '-')}{leak}", turn % 5 != 0
     for turn, quirk in enumerate(QUIRKS):
         yield DIALECTS[turn % 3], f"{DIALECTS[turn // 2 % 3]}/plain+{quirk}", turn % 6 != 0
+    for turn, quirk in enumerate(("think+parallel:2", "error-in", "cut", "length", "chunk:byte")):
+        yield "gemini", f"{('chat', 'gemini')[turn % 2]}/plain+{quirk}", True
+        yield DIALECTS[turn % 3], f"gemini/plain+{quirk}", turn != 3
 
 
 @pytest.fixture(scope="module")

@@ -108,3 +108,31 @@ def test_what_is_no_capture_is_refused(tmp_path: Path, data: bytes) -> None:
     ran = run("import", "--out", str(tmp_path / "out"), str(tmp_path / "file"))
     assert ran.code == 1
     assert (ran.out + ran.err).startswith((b"dragoman: ", b"0 recordings"))
+
+
+def test_a_capture_of_a_path_that_names_the_model_has_it_in_its_request(tmp_path: Path) -> None:
+    chunk = {"content": {"parts": [{"text": "Hello"}], "role": "model"}, "finishReason": "STOP"}
+    stream = f"data: {json.dumps({'candidates': [chunk]})}\r\n\r\n"
+    captured = json.loads(har())
+    entry = captured["log"]["entries"][0]
+    entry["request"] |= {
+        "url": f"https://api.example/v1beta/models/gemini-3:streamGenerateContent?alt=sse&key={KEY}",
+        "postData": {"text": json.dumps({"contents": [{"parts": [{"text": "Hi"}]}]})},
+    }
+    entry["response"]["content"] = {"text": stream}
+    source = tmp_path / "traffic.har"
+    source.write_bytes(json.dumps(captured).encode())
+    run("import", str(source), "--out", str(tmp_path / "out"))
+    (path,) = (tmp_path / "out").iterdir()
+    found = read_recording(path)
+
+    assert ("gemini", "/v1beta/models/gemini-3:streamGenerateContent") == (
+        found.opening.dialect,
+        found.opening.path,
+    )
+    assert {"model": "gemini-3", "stream": True} == {
+        name: value
+        for name, value in json.loads(found.received.body.data).items()
+        if name != "contents"
+    }
+    assert KEY not in path.read_text()

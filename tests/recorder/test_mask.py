@@ -24,7 +24,7 @@ _WORD = re.compile(r"[A-Za-z]{4,}")
 _PROTOCOL = {
     "name", "text", "type", "string", "object", "tool", "call", "function", "user", "model", "error",
     "index", "arguments", "parameters", "content", "message", "reasoning", "stream", "input", "output", "role",
-    "upstream", "unexpectedly", "inside", "terminated", "failed", "response", "empty", "think",
+    "upstream", "unexpectedly", "inside", "terminated", "failed", "response", "empty", "think", "null",
 }  # fmt: skip
 STEP = 3  # every third of the 300 recordings
 
@@ -33,9 +33,11 @@ def content_of(recording: Recording) -> Iterator[str]:
     """Yield what people and models wrote: prompts, tools, answers, arguments, errors."""
     assert recording.received is not None
     asked = json.loads(recording.received.body.data)
-    yield from strings(asked.get("messages") or asked.get("input"))
+    yield from strings(asked.get("messages") or asked.get("input") or asked.get("contents"))
     yield str(asked.get("system", ""))
-    for tool in (one.get("function", one) for one in asked.get("tools", ())):
+    listed = asked.get("tools", ())
+    declared = [tool for one in listed for tool in one.get("functionDeclarations", ())]
+    for tool in declared or [one.get("function", one) for one in listed]:
         yield tool["name"]
         yield tool.get("description", "")
     for attempt in recording.attempts:

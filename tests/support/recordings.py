@@ -39,6 +39,9 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
         for number, client in enumerate(DIALECTS):
             for upstream in (client, DIALECTS[(number + 1) % 3]):
                 yield client, f"{upstream}/plain+{fault}", True
+    for number, fault in enumerate(("think", "error-in", "cut", "length", "parallel:3", "crlf")):
+        yield "gemini", f"{('chat', 'gemini')[number % 2]}/plain+{fault}", True
+        yield DIALECTS[number % 3], f"gemini/plain+{fault}", number % 2 == 0
 
 
 def record_all(folder: Path) -> None:

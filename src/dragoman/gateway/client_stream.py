@@ -232,13 +232,14 @@ class ClientStream:
         fault = self._outcome.ended
         if again is not None and isinstance(fault, Fault) and self._context.framing == "sse":
             await asyncio.sleep(_PAUSE_SECONDS)
-            await self.write(again(fault))
+            await self._drain()
+            self._send(again(fault), recorded=False)  # a recording has it once
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, *, recorded: bool = True) -> None:
         """Write bytes to the client's connection, as one chunk of HTTP."""
         if self._response is None:
             raise RuntimeError("write before open")
-        if self._outcome.recording is not None:
+        if self._outcome.recording is not None and recorded:
             self._outcome.recording.wrote(data)
         transport = self._connection.transport
         if transport is None or transport.is_closing():

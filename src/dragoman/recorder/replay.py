@@ -20,7 +20,7 @@ from dragoman.turn.events import Event, Fault, expand_runs
 from dragoman.turn.request import Request
 from dragoman.wire.json_values import decode_any
 
-_ENVELOPE: Final = re.compile(rb"dgm1\.[A-Za-z0-9_.\-]+")
+_ENVELOPE: Final = re.compile(rb"dgm1\.[A-Za-z0-9_.\-]+|ZGdtMS[A-Za-z0-9+/=]+")
 # Envelopes of a replay are signed with this key, which opens none of a gateway.
 _SEALER: Final = Sealer(b"replay")
 
