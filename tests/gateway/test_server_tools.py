@@ -65,3 +65,44 @@ def test_the_next_upstream_of_the_route_that_runs_it_is_asked(gateway: Stand) ->
     assert 200 == got.status_code
     assert "/v1/messages" == gateway.simulator.exchanges[-1].path
     assert [SEARCH["anthropic"]] == gateway.simulator.exchanges[-1].json["tools"]
+
+
+# --- routes that ask for vendor-run tools ---------------------------------------------------------------
+
+
+def routed(url: str) -> Settings:
+    """Requests that need a search go to Anthropic, those that offer one to a Chat upstream."""
+    plain = make(url)
+    search = Route(name="search", match=Match(server_tool="web_search"), to=("vendor/*",))
+    offers = Route(name="offers", match=Match(offers_server_tool="web_search"), to=("chat/*",))
+    rest = Route(name="rest", to=("anthropic/*",))
+    return structs.replace(plain, routes=(search, offers, rest))
+
+
+@pytest.fixture(scope="module")
+def by_tool() -> Iterator[Stand]:
+    with stand(routed) as found:
+        yield found
+
+
+FUNCTION = {"name": "run", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "route"),
+    [
+        ([SEARCH["anthropic"]], {"type": "auto"}, "search"),
+        ([SEARCH["anthropic"]], {"type": "tool", "name": "web_search"}, "search"),
+        ([FUNCTION, SEARCH["anthropic"]], {"type": "tool", "name": "web_search"}, "search"),
+        ([FUNCTION, SEARCH["anthropic"]], {"type": "auto"}, "offers"),
+        ([FUNCTION], {"type": "auto"}, "rest"),
+    ],
+)
+def test_routes_match_what_a_request_needs_or_offers(
+    by_tool: Stand, tools: list[Any], choice: dict[str, Any], route: str
+) -> None:
+    body = question("anthropic", "kimi-k2", stream=False)
+    got = post(by_tool, "anthropic", body | {"tools": tools, "tool_choice": choice})
+
+    assert 200 == got.status_code
+    assert route == got.headers["x-dragoman-route"]

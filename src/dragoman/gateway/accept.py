@@ -206,12 +206,15 @@ async def _enter_or_wait(
 
 def _choose(context: RequestContext, request: Request, estimate: int) -> RouteChoice | Fault:
     """Return the route of a request and its upstreams, or the refusal if no route matches."""
+    by_tools = context.plan.router.asks_for_server_tools and bool(request.tools)
     question = Question(
         model=request.model,
         dialect=context.dialect,
         thinking=request.reasoning.mode in _THINKS,
         tokens=estimate,
         images=context.plan.router.asks_for_images and request.has_images,
+        needed=request.needed if by_tools else frozenset(),
+        offered=request.offered if by_tools else frozenset(),
         headers=context.http.headers,
     )
     choice = context.outcome.choice = context.plan.router.choose(question)

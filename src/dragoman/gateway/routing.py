@@ -63,6 +63,8 @@ class Question(Struct, frozen=True, kw_only=True):
     thinking: bool = False
     tokens: int = 0  # by the estimate
     images: bool = False
+    needed: frozenset[str] = frozenset()  # vendor-run tools, as `ServerKind` names them
+    offered: frozenset[str] = frozenset()
     headers: Mapping[str, str] = {}  # names in lower case, or a mapping that ignores the case
 
 
@@ -134,6 +136,8 @@ class _Condition:
             self._model.matches(model)
             and match.thinking in (None, question.thinking)
             and match.images in (None, question.images)
+            and (match.server_tool is None or match.server_tool in question.needed)
+            and (match.offers_server_tool is None or match.offers_server_tool in question.offered)
             and match.dialect in (None, question.dialect)
             and (match.tokens_above is None or question.tokens > match.tokens_above)
             and all(
@@ -223,6 +227,10 @@ class Router:
         # Some route asks whether a request holds pictures, which takes a look at all its parts.
         self.asks_for_images: bool = any(
             route.match.images is not None for route in settings.routes
+        )
+        # Some route asks for vendor-run tools, which takes a look at all tools.
+        self.asks_for_server_tools: bool = any(
+            route.match.server_tool or route.match.offers_server_tool for route in settings.routes
         )
         self._facts = {name.lower(): facts for name, facts in settings.models.items()}
         self._fact_globs = tuple(

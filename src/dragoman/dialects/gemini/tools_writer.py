@@ -163,6 +163,8 @@ def encode_tools(
         path = path_of(request, "tool_choice")
         losses.append(Loss("tool_choice_adjusted", path, "a forced tool became auto"))
         return sent.json, None
+    if has_tools and choice.mode == "auto" and all(tool.server for tool in request.tools):
+        return sent.json, None  # Google refuses a choice where there are no functions
     wire = wire_name(choice.name, choice.namespace) if choice.name else ""
     written = written_choice(
         request,

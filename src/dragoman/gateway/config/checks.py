@@ -581,6 +581,8 @@ def _covers(earlier: Match, later: Match) -> bool:
     return (
         earlier.thinking in (None, later.thinking)
         and earlier.images in (None, later.images)
+        and earlier.server_tool in (None, later.server_tool)
+        and earlier.offers_server_tool in (None, later.offers_server_tool)
         and earlier.dialect in (None, later.dialect)
         and all(
             name.lower() in headers and glob.lower() in ("*", headers[name.lower()])

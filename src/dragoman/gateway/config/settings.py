@@ -47,6 +47,18 @@ ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]  # buil
 BuiltIn: TypeAlias = Annotated[str, Meta(extra={"kind": "built_in"})]  # a profile that is built in
 OwnFormat: TypeAlias = Annotated[str, Meta(extra={"kind": "own_format"})]  # the name of a new one
 OwnProfile: TypeAlias = Annotated[str, Meta(extra={"kind": "own_profile"})]  # the name of another
+# What a vendor-run tool does, as `ServerKind` names it.
+ServerToolName: TypeAlias = Literal[
+    "web_search",
+    "web_fetch",
+    "code_execution",
+    "file_search",
+    "image_generation",
+    "mcp",
+    "tool_search",
+    "maps",
+    "other",
+]
 TargetText: TypeAlias = Annotated[str, Meta(extra={"kind": "target"})]  # `upstream/model`
 
 
@@ -180,6 +192,8 @@ class Match(Section, frozen=True):
     thinking: bool | None = None
     tokens_above: Count | None = None  # by the estimate
     images: bool | None = None
+    server_tool: ServerToolName | None = None  # vendor-run, and the request needs it
+    offers_server_tool: ServerToolName | None = None  # vendor-run, and declared beside other tools
     header: dict[HeaderName, GlobText] = {}  # name to glob
     dialect: DialectText | None = None  # of the client
 
