@@ -117,7 +117,7 @@ const sdks = {
     }),
   "google-stream": async () => {
     const { GoogleGenAI } = await load("@google/genai");
-    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url, retryOptions: { attempts: 2 } } });
     const contents = [{ role: "user", parts: [{ text: prompt }] }];
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {
       const config = { tools: googleTools, thinkingConfig: { includeThoughts: true } };
@@ -132,7 +132,7 @@ const sdks = {
   },
   "google-chats": async () => {
     const { GoogleGenAI } = await load("@google/genai");
-    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    const client = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url, retryOptions: { attempts: 2 } } });
     const chat = client.chats.create({ model, config: { tools: googleTools } });
     let message = prompt;
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {

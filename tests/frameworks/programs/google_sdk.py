@@ -50,7 +50,8 @@ def chats(client: genai.Client, given: task.Task) -> task.Ran:
 
 
 def talk(given: task.Task) -> task.Ran:
-    options = types.HttpOptions(base_url=given.url)
+    retries = types.HttpRetryOptions(attempts=2, initial_delay=0.1)
+    options = types.HttpOptions(base_url=given.url, retry_options=retries)
     client = genai.Client(api_key="x", http_options=options)
     return {"stream": stream, "chats": chats}[given.dialect](client, given)
 

@@ -22,7 +22,7 @@ def model_of(given: task.Task) -> BaseChatModel:
         )
     if given.dialect == "gemini":
         return ChatGoogleGenerativeAI(
-            model=given.model, base_url=given.url, api_key="x", max_retries=1
+            model=given.model, base_url=given.url, api_key="x", max_retries=2
         )
     return ChatOpenAI(
         model=given.model,

@@ -4,6 +4,8 @@ import asyncio
 
 import task
 from anthropic import AsyncAnthropic
+from google.genai import Client
+from google.genai.types import HttpOptions, HttpRetryOptions
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
@@ -20,8 +22,10 @@ def model_of(given: task.Task) -> Model:
         client = AsyncAnthropic(base_url=given.url, api_key="x", max_retries=1)
         return AnthropicModel(given.model, provider=AnthropicProvider(anthropic_client=client))
     if given.dialect == "gemini":
-        provider = GoogleProvider(api_key="x", base_url=given.url)
-        return GoogleModel(given.model, provider=provider)
+        retries = HttpRetryOptions(attempts=2, initial_delay=0.1)
+        options = HttpOptions(base_url=given.url, retry_options=retries)
+        google = Client(api_key="x", http_options=options)
+        return GoogleModel(given.model, provider=GoogleProvider(client=google))
     other = AsyncOpenAI(base_url=f"{given.url}/v1", api_key="x", max_retries=1)
     kind = OpenAIChatModel if given.dialect == "chat" else OpenAIResponsesModel
     return kind(given.model, provider=OpenAIProvider(openai_client=other))
