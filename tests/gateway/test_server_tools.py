@@ -1,5 +1,7 @@
 """A request that needs a vendor-run tool goes to an upstream that runs it, or is refused before anyone is asked."""
 
+import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,22 +11,124 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Match, Route, Settings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.simulator import question as small_question
 
 SEARCH: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
     "responses": {"type": "web_search"},
 }
 
+# Upstreams of each shape: dialect, profile, model.  The last has no search.
+HOSTS = {
+    "host-messages": ("anthropic", "anthropic", "claude-haiku-4-5"),
+    "host-responses": ("responses", "openai", "gpt-5.2"),
+    "host-gemini": ("gemini", "gemini-api", "gemini-3-pro"),
+    "host-openrouter": ("chat", "openrouter", "kimi-k2"),
+    "host-openai": ("chat", "openai", "gpt-5-search-api"),
+    "host-vllm": ("chat", "vllm", "glm-4.7"),
+}
+RUN = {"name": "run", "input_schema": {"type": "object"}}
+RUN_IN_RESPONSES = {"type": "function", "name": "run", "parameters": {"type": "object"}}
+RUN_IN_CHAT = {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}
+RUN_IN_GEMINI = {"functionDeclarations": [{"name": "run", "parameters": {"type": "OBJECT"}}]}
+# How clients ask for a search: client, fields, whether the request needs it.
+WAYS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "messages-only": ("anthropic", {"tools": [SEARCH["anthropic"]]}, True),
+    "messages-forced": (
+        "anthropic",
+        {
+            "tools": [SEARCH["anthropic"]],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+        True,
+    ),
+    "messages-forced-beside": (
+        "anthropic",
+        {
+            "tools": [RUN, SEARCH["anthropic"]],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+        True,
+    ),
+    "messages-beside": ("anthropic", {"tools": [RUN, SEARCH["anthropic"]]}, False),
+    "responses-only": ("responses", {"tools": [SEARCH["responses"]]}, True),
+    "responses-required": (
+        "responses",
+        {"tools": [SEARCH["responses"]], "tool_choice": "required"},
+        True,
+    ),
+    "responses-forced-beside": (
+        "responses",
+        {
+            "tools": [RUN_IN_RESPONSES, SEARCH["responses"]],
+            "tool_choice": SEARCH["responses"],
+        },
+        True,
+    ),
+    "responses-beside": (
+        "responses",
+        {"tools": [RUN_IN_RESPONSES, SEARCH["responses"]]},
+        False,
+    ),
+    "chat-only": ("chat", {"web_search_options": {}}, True),
+    "chat-always-beside": ("chat", {"plugins": [{"id": "web"}], "tools": [RUN_IN_CHAT]}, True),
+    "gemini-only": ("gemini", {"tools": [{"googleSearch": {}}]}, True),
+    "gemini-beside": ("gemini", {"tools": [RUN_IN_GEMINI, {"googleSearch": {}}]}, False),
+}
+# The upstream has no word for a search that is forced beside functions: the model may call a function first.
+UNFORCED = {
+    ("messages-forced-beside", "host-gemini"),
+    ("responses-forced-beside", "host-gemini"),
+    ("chat-always-beside", "host-gemini"),
+    ("chat-always-beside", "host-messages"),
+    ("chat-always-beside", "host-responses"),
+}
+# Where each client finds what was found.
+PLACES = {
+    "anthropic": "web_search_tool_result",
+    "responses": "url_citation",
+    "chat": "annotations",
+    "gemini": "groundingMetadata",
+}
+SOURCE = "https://source1.example/what-is-the-news"
+
 
 def make(url: str) -> Settings:
     """One upstream of each dialect of unknown kind, and Anthropic behind one of them as a fallback."""
     plain = settings_for(url)
     vendor = structs.replace(plain.upstreams["anthropic"], profile="anthropic")
-    fallback = Route(name="both", match=Match(model="both/*"), to=("chat/*", "vendor/*"))
+    routes = (
+        Route(name="both", match=Match(model="both/*"), to=("chat/*", "vendor/*")),
+        Route(name="neither", match=Match(model="neither/*"), to=("chat/*", "anthropic/*")),
+        Route(
+            name="failing", match=Match(model="failing/*"), to=("vendor/plain+error:503", "chat/*")
+        ),
+        Route(
+            name="turns",
+            match=Match(model="turns/*"),
+            to=("chat/*", "vendor/*"),
+            choose="weighted",
+            weights=(3, 1),
+        ),
+        Route(
+            name="search",
+            match=Match(model="agent", server_tool="web_search"),
+            to=("chat/*", "vendor/plain"),
+        ),
+        Route(name="agent", match=Match(model="agent"), to=("chat/plain",)),
+    )
+    hosts = {
+        name: structs.replace(plain.upstreams[dialect], profile=profile)
+        for name, (dialect, profile, _) in HOSTS.items()
+    }
+    routes += tuple(
+        Route(name=name, match=Match(model=name), to=(f"{name}/{model}",))
+        for name, (_, _, model) in HOSTS.items()
+    )
     return structs.replace(
         plain,
-        upstreams={**plain.upstreams, "vendor": vendor},
-        routes=(fallback, *plain.routes),
+        upstreams={**plain.upstreams, **hosts, "vendor": vendor},
+        routes=(*routes, *plain.routes),
     )
 
 
@@ -32,6 +136,17 @@ def make(url: str) -> Settings:
 def gateway() -> Iterator[Stand]:
     with stand(make) as found:
         yield found
+
+
+def request_line(gateway: Stand, request_id: str) -> dict[str, Any]:
+    """Return the line of a request in the log, which is written after the client has its answer."""
+    for _ in range(200):
+        for text in gateway.log.getvalue().splitlines():
+            line = json.loads(text)
+            if line.get("id") == request_id and "duration_ms" in line:
+                return line
+        time.sleep(0.01)
+    raise AssertionError(f"no line of {request_id}")
 
 
 def question(client: str, model: str, *, stream: bool) -> dict[str, Any]:
@@ -106,3 +221,72 @@ def test_routes_match_what_a_request_needs_or_offers(
 
     assert 200 == got.status_code
     assert route == got.headers["x-dragoman-route"]
+
+
+def test_an_agent_that_declares_a_search_of_the_cache_stays_on_its_route(gateway: Stand) -> None:
+    """Codex declares it in every request."""
+    cached = {"type": "web_search", "external_web_access": False}
+    run = {"type": "function", "name": "run", "parameters": {"type": "object"}}
+    body = question("responses", "agent", stream=False) | {"tools": [run, cached]}
+
+    assert "agent" == post(gateway, "responses", body).headers["x-dragoman-route"]
+
+
+def test_a_target_that_cannot_is_no_fallback(gateway: Stand) -> None:
+    """The failure of the upstream that can is reported: the client may try again."""
+    before = len(gateway.simulator.exchanges)
+    got = post(gateway, "anthropic", question("anthropic", "failing/plain", stream=False))
+
+    assert got.status_code >= 500
+    assert "web_search" not in got.json()["error"]["message"]
+    assert ["/v1/messages"] == [one.path for one in gateway.simulator.exchanges[before:]]
+
+
+def test_a_refusal_names_what_to_configure_once(gateway: Stand) -> None:
+    got = post(gateway, "anthropic", question("anthropic", "neither/plain", stream=True))
+
+    assert 400 == got.status_code
+    assert 1 == got.json()["error"]["message"].count('match = { server_tool = "web_search" }')
+
+
+def test_targets_that_take_turns_are_asked_only_if_they_can(gateway: Stand) -> None:
+    before = len(gateway.simulator.exchanges)
+    for _ in range(4):
+        got = post(gateway, "anthropic", question("anthropic", "turns/plain", stream=False))
+        assert 200 == got.status_code
+
+    assert {"/v1/messages"} == {one.path for one in gateway.simulator.exchanges[before:]}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("host", [*HOSTS])
+@pytest.mark.parametrize("way", [*WAYS])
+def test_no_request_that_needs_a_search_is_answered_without_one(
+    gateway: Stand, way: str, host: str, stream: bool
+) -> None:
+    """Every way to ask, over upstreams of every shape: sources arrive, or a warning or a refusal does."""
+    client, fields, needs = WAYS[way]
+    before = len(gateway.simulator.exchanges)
+    body = small_question(client, host, "What is the news?", stream=stream) | fields
+    got = post(gateway, client, body)
+    line = request_line(gateway, got.headers["x-request-id"])
+
+    if not needs:
+        assert 200 == got.status_code, got.text
+        assert "run" in got.text
+        dropped = "server_tool_dropped" in line.get("warnings", ())
+        assert dropped == (host == "host-vllm")
+    elif host == "host-vllm":
+        assert 400 == got.status_code
+        assert 'match = { server_tool = "web_search" }' in got.json()["error"]["message"]
+        assert before == len(gateway.simulator.exchanges)
+        assert "searches" not in line
+    elif (way, host) in UNFORCED:
+        assert ["run"] == line["call_names"]
+        assert "tool_calls" == line["ended"]
+        assert "searches" not in line
+    else:
+        assert 200 == got.status_code, got.text
+        assert SOURCE in got.text
+        assert PLACES[client] in got.text
+        assert 1 == line["searches"]

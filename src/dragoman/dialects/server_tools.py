@@ -274,16 +274,21 @@ def _has_server_tools(tools: tuple[Tool, ...], _target: None) -> bool:
     return any(tool.server for tool in tools)
 
 
+def runs_needed(request: Request, dialect: str, profile: Profile) -> bool:
+    """Return whether an upstream runs one of the vendor-run tools that a request needs, or it needs none."""
+    needed = needed_tools(request)
+    return not needed or any(can_run(tool, request, dialect, profile) for tool in needed)
+
+
 def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     """Refuse a request that needs vendor-run tools of which the upstream has none.
 
     Raises:
         UntranslatableError: the upstream runs none of them; carries the path.
     """
-    needed = needed_tools(request)
-    if not needed or any(can_run(tool, request, dialect, profile) for tool in needed):
+    if runs_needed(request, dialect, profile):
         return
-    kinds = [*dict.fromkeys(_shown_kind(tool) for tool in needed)]
+    kinds = [*dict.fromkeys(map(_shown_kind, request.needed_tools))]
     named = " or ".join(f"`{kind}`" for kind in kinds)
     reason = (
         f"this request needs the tool {named}, which runs at the model's provider, and the provider of "

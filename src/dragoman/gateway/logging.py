@@ -81,6 +81,10 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_ms: float = field(default_factory=float)
     calls: int = field(default_factory=int)  # tool calls that were made
     call_names: tuple[str, ...] = ()
+    # What the vendor ran itself for the response; 0 is left out.
+    searches: int = 0
+    fetches: int = 0
+    code_runs: int = 0
     retries: int = field(default_factory=int)
     resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
     full: tuple[str, ...] = ()  # upstreams that had no free place
@@ -266,6 +270,15 @@ class Logger:
             self._tokens(record),
             "" if record.cost is None else f"{self._dim('cost')} ${decimal(record.cost)}",
             self._calls(record),
+            *(
+                f"{self._dim(name)} {number}"
+                for name, number in (
+                    ("searches", record.searches),
+                    ("fetches", record.fetches),
+                    ("code runs", record.code_runs),
+                )
+                if number
+            ),
             f"{self._dim('ended')} {record.ended}" if record.ended else "",
             f"{self._dim('error')} {' '.join(filter(None, (record.error, record.error_code)))}"
             if record.error

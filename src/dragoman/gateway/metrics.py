@@ -26,6 +26,7 @@ from dragoman._version import __version__
 from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.prices import in_dollars, nanodollars
 from dragoman.turn.events import CUT_REASONS
+from dragoman.turn.server_tools import ServerKind
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -50,6 +51,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("upstream", "key"),
     ),
     "calls": ("Tool calls in responses.", ("upstream",)),
+    "server_calls": ("Uses of tools that the vendor runs.", ("upstream", "tool")),
     "native_calls": ("Tool calls that were found in text.", ("family", "channel")),
     "native_problems": ("Problems with tool calls in text.", ("family", "code")),
     "losses": ("Requests in which something was dropped or repaired.", ("code",)),
@@ -201,6 +203,12 @@ class Metrics:
             count("retries", upstream, by=record.retries)
         if record.calls:
             count("calls", upstream, by=record.calls)
+        if record.searches:
+            count("server_calls", upstream, ServerKind.WEB_SEARCH.value, by=record.searches)
+        if record.fetches:
+            count("server_calls", upstream, ServerKind.WEB_FETCH.value, by=record.fetches)
+        if record.code_runs:
+            count("server_calls", upstream, ServerKind.CODE.value, by=record.code_runs)
         for code in record.warnings:
             count("losses", code)
         for found in record.native_found:

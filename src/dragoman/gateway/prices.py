@@ -15,6 +15,7 @@ from dragoman.turn.events import Usage
 _NANO: Final = 1_000_000_000  # of one dollar
 _MOST: Final = 1_000_000 * _NANO  # of one response, so that sums fit into 64 bits
 _NANO_PER_TOKEN: Final = 1000  # for a price of one dollar for a million tokens
+_NANO_PER_SEARCH: Final = 1_000_000  # for a price of one dollar for a thousand searches
 
 
 def nanodollars(dollars: float) -> int:
@@ -36,6 +37,7 @@ class _Rates(NamedTuple):
     cached_input: Decimal
     cache_write: Decimal
     cache_write_1h: Decimal
+    searches: Decimal  # dollars for a thousand
 
 
 class PriceTable:
@@ -59,7 +61,8 @@ class PriceTable:
             + usage.cache_write_5m_tokens * rates.cache_write
             + usage.cache_write_1h_tokens * rates.cache_write_1h
         )
-        return in_dollars(_whole(sum_ * _NANO_PER_TOKEN))
+        nano = sum_ * _NANO_PER_TOKEN + usage.searches * rates.searches * _NANO_PER_SEARCH
+        return in_dollars(_whole(nano))
 
 
 def _rates(price: Price) -> _Rates:
@@ -71,6 +74,7 @@ def _rates(price: Price) -> _Rates:
         cached_input=_exact(price.input if price.cached_input is None else price.cached_input),
         cache_write=_exact(write),
         cache_write_1h=_exact(write if price.cache_write_1h is None else price.cache_write_1h),
+        searches=_exact(price.searches),
     )
 
 

@@ -90,6 +90,13 @@ class Hop(Struct, frozen=True, kw_only=True, dict=True):
             family = known_family(self.model)
         return for_model(self.profile, bare_name(self.model), family, self.upstream.dialect)
 
+    def may_run(self, tool: str) -> bool:
+        """Return whether it is known to run a vendor-run tool; of a model that the client chooses, it may."""
+        dialect, named = self.upstream.dialect, not is_glob(self.model)
+        profile = self.model_profile if named else self.profile
+        own = profile.vendor_tools or (profile.vendor_models and not named)
+        return profile.runs(tool, dialect) or (own and dialect != "chat")
+
     @cached_property
     def native_format(self) -> Format | str:
         """The format of the settings that the model writes, else the name of the format."""

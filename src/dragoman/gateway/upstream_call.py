@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
+from dragoman.dialects.server_tools import needed_tools, runs_needed
 from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.config.settings import Route
@@ -75,6 +76,7 @@ async def ask_upstreams(
     hops = choice.hops
     if choice.order is not None:
         hops = choice.order.arrange(hops, accepted.request, runtime.running)
+    hops = _running_what_is_needed(hops, accepted.request)
     left = list(runtime.in_order(hops))
     if left[0] is not hops[0]:
         outcome.resting = _skipped(hops, left[0])
@@ -112,6 +114,14 @@ async def ask_upstreams(
     if outcome.should_retry is not None:
         headers["x-should-retry"] = str(outcome.should_retry).lower()
     return fault_response(fault, dialect=context.dialect, headers=headers)
+
+
+def _running_what_is_needed(hops: tuple[Hop, ...], request: Request) -> tuple[Hop, ...]:
+    """Leave out upstreams without the vendor-run tools that a request needs; one stays and refuses it if all are."""
+    if len(hops) == 1 or not needed_tools(request):
+        return hops
+    able = (hop for hop in hops if runs_needed(request, hop.upstream.dialect, hop.model_profile))
+    return tuple(able) or hops[:1]
 
 
 def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ import msgspec
 
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
-from dragoman.simulator.play import Json, ReceivedRequest, Reply, SimulatedCall
+from dragoman.simulator.play import Json, ReceivedRequest, Reply, SimulatedCall, SimulatedSearch
 from dragoman.simulator.samples import sample
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
+from dragoman.turn.server_tools import ServerKind
 
 _SHORT: Final = 120  # characters of the user's text that the answer repeats
 _CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
@@ -28,16 +29,19 @@ def compose(asked: ReceivedRequest) -> Reply:
     if step is not None:
         return _directed(asked, step)
     thought = _thought(conversation[-1]) if _thinks(asked.request) else ""
+    searches = _searches(asked.request, conversation[-1])
     if _calls_now(asked.request, conversation[-1]):
         tools = callable_tools(asked.request)
         tool = _chosen(tools, conversation[-1].text)
         return Reply(
             reasoning=thought,
+            searches=searches,
             text=f"I will use `{tool.name}`.",
             calls=(plausible_call(asked, tool, 0),),
             finish="tool_calls",
         )
-    return Reply(reasoning=thought, text=_answer(asked.request, conversation))
+    text = _answer(asked.request, conversation)
+    return Reply(reasoning=thought, searches=searches, text=text)
 
 
 def callable_tools(request: Request) -> list[Tool]:
@@ -104,10 +108,19 @@ def directed_calls(
 def _directed(asked: ReceivedRequest, step: Step) -> Reply:
     return Reply(
         reasoning=step.think,
+        searches=tuple(map(SimulatedSearch, step.searches)),
         text=step.text,
         calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",
     )
+
+
+def _searches(request: Request, last: Prompt) -> tuple[SimulatedSearch, ...]:
+    """Return the search of a request that needs one; OpenAI's search models always search."""
+    always = any(tool.vendor == "options" for tool in request.tools)
+    if last.results or not (always or ServerKind.WEB_SEARCH in request.needed):
+        return ()
+    return (SimulatedSearch(_short(last.text)),)
 
 
 def _json(value: Json) -> str:

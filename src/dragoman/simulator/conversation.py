@@ -4,6 +4,7 @@ A directive is a line in the user's text that says exactly what the model answer
 
     sim: think TEXT
     sim: say TEXT
+    sim: search QUERY                         the vendor searches the web before it answers
     sim: call NAME {"json": "arguments"}      several lines: parallel calls of one answer
     sim: then                                 the following lines are for the next answer, after the tools' results
 
@@ -112,6 +113,7 @@ class Step(Struct, frozen=True):
 
     think: str = ""
     text: str = ""
+    searches: tuple[str, ...] = ()
     calls: tuple[DirectedCall, ...] = ()
 
 
@@ -161,11 +163,14 @@ def parse_directives(text: str) -> list[Step]:
                 steps[-1] = msgspec.structs.replace(last, text=_text(rest))
             case "think":
                 steps[-1] = msgspec.structs.replace(last, think=_text(rest))
+            case "search":
+                searches = (*last.searches, _text(rest))
+                steps[-1] = msgspec.structs.replace(last, searches=searches)
             case "call":
                 steps[-1] = msgspec.structs.replace(last, calls=(*last.calls, _call(rest)))
             case _:
                 raise MalformedError(
-                    f"no directive `sim: {verb}`; there are say, think, call and then"
+                    f"no directive `sim: {verb}`; there are say, think, search, call and then"
                 )
     return steps
 

@@ -3,6 +3,7 @@
 A quirk is a function from a `Play` to a changed `Play`; answer writers and the server only read it.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
@@ -66,16 +67,37 @@ class SimulatedCall(Struct, frozen=True, kw_only=True):
     complete: bool = True  # false: the answer ends inside its arguments
 
 
+class SimulatedSearch(Struct, frozen=True):
+    """One web search that the simulated vendor runs itself."""
+
+    query: str
+
+    @property
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """What it found: address and title of each."""
+        word = "-".join(re.findall(r"[a-z0-9]+", self.query.lower())[:4]) or "nothing"
+        return tuple(
+            (f"https://source{number}.example/{word}", f"Result {number} for {word}")
+            for number in (1, 2)
+        )
+
+
 class Reply(Struct, frozen=True, kw_only=True):
-    """One answer: reasoning, then text, then calls."""
+    """One answer: reasoning, then searches, then text, then calls."""
 
     reasoning: str = ""
+    searches: tuple[SimulatedSearch, ...] = ()  # the text cites the first source of the first one
     text: str = ""
     calls: tuple[SimulatedCall, ...] = ()
     finish: Finish = "stop"
     stop_sequence: str = ""
     written: tuple[SimulatedCall, ...] = ()  # calls written as text, in the family's grammar
     leaked: bool = False  # they are written in the reasoning
+
+    @property
+    def cited(self) -> tuple[str, str] | None:
+        """Address and title of the source that the text cites, if there is one."""
+        return self.searches[0].sources[0] if self.searches and self.text else None
 
     @property
     def reasoning_tokens(self) -> int:

@@ -1,8 +1,10 @@
 """Counting, and the page of several processes."""
 
 import msgspec
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
+from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.metrics import BOUNDS, HISTOGRAMS, Figures, Metrics, Timing, render
 
 
@@ -50,3 +52,15 @@ def test_figures_of_several_processes_are_added_and_survive_a_file() -> None:
 
 def test_every_histogram_has_bounds() -> None:
     assert HISTOGRAMS.keys() == BOUNDS.keys()
+
+
+def test_uses_of_tools_that_the_vendor_runs_are_counted_by_kind() -> None:
+    metrics = Metrics(dict)
+    once = RequestRecord(time=0.0, id="a", path="/v1/messages", upstream="up", searches=2)
+    metrics.request(once)
+    metrics.request(structs.replace(once, searches=1, fetches=3, code_runs=4))
+    page = metrics.page().decode()
+
+    for tool, number in (("web_search", 3), ("web_fetch", 3), ("code_execution", 4)):
+        line = f'dragoman_server_calls_total{{tool="{tool}",upstream="up"}} {number}.0'
+        assert line in page

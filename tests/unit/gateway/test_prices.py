@@ -16,6 +16,7 @@ OPUS = Price(
     cached_input=0.5,
     cache_write=6.25,
     cache_write_1h=10,
+    searches=10,
 )
 PLAIN = Price(model="*", input=1, output=2)
 TABLE = PriceTable((KIMI, OPUS, PLAIN))
@@ -31,6 +32,7 @@ MILLION = 1_000_000
         ("kimi-k2", Usage(cache_write_5m_tokens=MILLION), 0.6),
         ("Claude-Opus-4", Usage(cache_write_5m_tokens=MILLION), 6.25),
         ("Claude-Opus-4", Usage(cache_write_1h_tokens=MILLION), 10.0),
+        ("Claude-Opus-4", Usage(input_tokens=MILLION, searches=3), 5.03),
         ("claude-opus-4", Usage(10, 20, 30, 40, 50), 0.001315),
         ("other", Usage(3, 4, cache_read_tokens=1, reasoning_tokens=4), 0.000012),
         ("other", Usage(), 0.0),

@@ -1,5 +1,7 @@
 """Where a request goes."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from dragoman.gateway.config.settings import (
     ModelFacts,
     ProfileChanges,
     Route,
+    ServerToolName,
     Settings,
     TimeoutChanges,
     Timeouts,
@@ -20,6 +23,7 @@ from dragoman.gateway.config.settings import (
 from dragoman.gateway.config.vendors import VENDORS, find_vendor, profile_for
 from dragoman.gateway.routing import Question, Router
 from dragoman.profiles import profile
+from dragoman.turn.server_tools import ServerKind
 
 ROUTER = Upstream(base_url="https://openrouter.ai/api/v1")
 LOCAL = Upstream(base_url="http://127.0.0.1:8000/v1", profile="vllm")
@@ -69,6 +73,9 @@ def test_first_route_that_fits_wins():
         ({"images": True}, {"images": True}, True),
         ({"images": True}, {}, False),
         ({"images": False}, {}, True),
+        ({"server_tool": "web_search"}, {"needed": frozenset({ServerKind.WEB_SEARCH})}, True),
+        ({"server_tool": "web_search"}, {"needed": frozenset({ServerKind.WEB_FETCH})}, False),
+        ({"server_tool": "web_search"}, {}, False),
         ({"tokens_above": 1000}, {"tokens": 1001}, True),
         ({"tokens_above": 1000}, {"tokens": 1000}, False),
         ({"tokens_above": 0}, {"tokens": 1}, True),
@@ -310,6 +317,10 @@ def test_all_targets_are_known_beforehand():
 def test_settings_that_lead_nowhere_are_refused_at_the_start(settings):
     with pytest.raises(ConfigError, match=r"nowhere|nobody"):
         Router(settings)
+
+
+def test_routes_can_ask_for_every_kind_of_vendor_run_tool():
+    assert {*ServerKind} == {*get_args(ServerToolName)}
 
 
 @given(st.text(), st.booleans(), st.integers(), st.dictionaries(st.text(), st.text()))

@@ -279,3 +279,33 @@ def test_gemini_streams_a_list_and_refuses_in_googles_form() -> None:
 
     assert "Hi" == listed[0]["candidates"][0]["content"]["parts"][0]["text"]
     assert (404, "NOT_FOUND") == (refused["error"]["code"], refused["error"]["status"])
+
+
+# --- searches ---
+
+
+SEARCHED = "sim: think Let me see.\nsim: search oslo\nsim: search bergen\nsim: say It snows."
+
+
+@each_dialect
+def test_stream_with_searches_is_legal_and_the_sdk_reads_the_same_from_the_body(
+    dialect: str,
+) -> None:
+    stream = ask(dialect, question(dialect, text=SEARCHED)).body
+    body = ask(dialect, question(dialect, text=SEARCHED, stream=False)).body
+
+    assert [] == list(check(dialect, stream).violations)
+    read = [without_noise(accumulate(dialect, stream)), without_noise(parse_body(dialect, body))]
+    for one in read:
+        one.pop("id", None)
+    assert _without_searches(read[1]) == _without_searches(read[0])
+    assert b"https://source1.example/oslo" in stream
+    assert b"https://source1.example/oslo" in body
+
+
+def _without_searches(value: Any) -> Any:
+    """Leave out ids of calls, which follow from the bytes of the request, and the counts."""
+    if isinstance(value, dict):
+        made = ("id", "tool_use_id", "usage", "usage_metadata", "response_id", "annotations")
+        return {key: _without_searches(one) for key, one in value.items() if key not in made}
+    return [_without_searches(one) for one in value] if isinstance(value, list) else value

@@ -10,7 +10,7 @@ from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.conversation import DirectedCall, Step, parse_directives
-from dragoman.simulator.play import Reply
+from dragoman.simulator.play import Reply, SimulatedSearch
 from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 
 each_dialect = pytest.mark.parametrize("dialect", CORE_NAMES)
@@ -248,3 +248,33 @@ def test_new_words_of_the_user_end_the_steps() -> None:
     ]
 
     assert said("chat", body).text.startswith("You said: Hello ")
+
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "chat": {"tools": [{"type": "openrouter:web_search"}]},
+    "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    "responses": {"tools": [{"type": "web_search"}]},
+    "gemini": {"tools": [{"googleSearch": {}}]},
+}
+
+
+@each_dialect
+def test_a_request_that_needs_a_search_gets_one_for_the_users_words(dialect: str) -> None:
+    reply = said(dialect, question(dialect, text="Snow in Oslo?") | NEEDED[dialect])
+
+    assert ["Snow in Oslo?"] == [one.query for one in reply.searches]
+    assert ("https://source1.example/snow-in-oslo", "Result 1 for snow-in-oslo") == reply.cited
+    assert () == said(dialect, question(dialect, text="Snow in Oslo?")).searches
+
+
+@each_dialect
+def test_a_directive_makes_the_vendor_search(dialect: str) -> None:
+    text = "sim: search oslo\nsim: search bergen\nsim: say Cold."
+
+    reply = said(dialect, question(dialect, text=text))
+    assert ["oslo", "bergen"] == [one.query for one in reply.searches]
+    assert "Cold." == reply.text
+
+
+def test_only_searches_of_words_have_words_in_their_addresses() -> None:
+    assert "https://source1.example/nothing" == SimulatedSearch("東京").sources[0][0]

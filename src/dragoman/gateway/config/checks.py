@@ -24,6 +24,7 @@ from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Tex
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
+from dragoman.gateway.routing import Router
 from dragoman.globs import Glob, is_glob
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
@@ -591,6 +592,21 @@ def _covers(earlier: Match, later: Match) -> bool:
     )
 
 
+def _routes_without_the_tool(settings: Settings) -> Iterator[Mistake]:
+    """Find routes for a vendor-run tool that none of their upstreams runs."""
+    hops = iter(Router(settings).hops())
+    for number, route in enumerate(settings.routes, start=1):
+        targets = [next(hops) for _ in route.to]
+        tool = route.match.server_tool
+        if tool is None or any(hop.may_run(tool) for hop in targets):
+            continue
+        yield Mistake(
+            f"routes[{number}].match.server_tool",
+            f"no target of the route is known to run `{tool}`: requests that need it are refused",
+            "choose an upstream that runs it, or set `profile` of one",
+        )
+
+
 def _unreachable_prices(settings: Settings) -> Iterator[Mistake]:
     for number, price in enumerate(settings.prices, start=1):
         upstream, slash, _ = price.model.partition("/")
@@ -719,6 +735,7 @@ _WARNINGS: Final[tuple[_Check, ...]] = (
     _unused_queues,
     _unreachable_routes,
     _unreachable_tiers,
+    _routes_without_the_tool,
     _unreachable_prices,
     _budgets,
     _chained_aliases,

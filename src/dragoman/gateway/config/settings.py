@@ -248,6 +248,7 @@ class Price(Section, frozen=True):
     cached_input: Dollars | None = None  # read from a prompt cache; absent: as `input`
     cache_write: Dollars | None = None  # written to a prompt cache; absent: as `input`
     cache_write_1h: Dollars | None = None  # to one that lasts an hour; absent: as `cache_write`
+    searches: Dollars = 0.0  # for a thousand web searches that the vendor runs
 
 
 def _changes() -> type[Struct]:

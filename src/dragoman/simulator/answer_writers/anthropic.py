@@ -12,6 +12,7 @@ from dragoman.simulator.play import (
     Json,
     Play,
     SimulatedCall,
+    SimulatedSearch,
     as_object,
     input_tokens,
     pieces,
@@ -56,8 +57,14 @@ def body(play: Play) -> Fields:
                 "signature": signature(reply.reasoning),
             }
         )
+    for number, search in enumerate(reply.searches):
+        searched, result = _search_blocks(play, number, search)
+        content += [{**searched, "input": {"query": search.query}}, result]
     if reply.text:
-        content.append({"type": "text", "text": reply.text})
+        text: Fields = {"type": "text", "text": reply.text}
+        if reply.cited:
+            text["citations"] = [_citation(*reply.cited)]
+        content.append(text)
     content += [{**_tool_use(call), "input": as_object(call)} for call in reply.calls]
     out: Fields = {**_message(play), "content": content, **_ending(play)}
     if play.style.usage:
@@ -116,11 +123,20 @@ def _blocks(play: Play) -> list[list[Frame]]:
         thoughts = [_delta("thinking", "thinking", one) for one in pieces(_thinking(play), size)]
         sign = _delta("signature", "signature", signature(reply.reasoning))
         block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, sign])
+    for number, search in enumerate(reply.searches):
+        searched, result = _search_blocks(play, number, search)
+        query = encode_body({"query": search.query}).decode()
+        parts = [_delta("input_json", "partial_json", one) for one in ("", *pieces(query, size))]
+        block({**searched, "input": {}}, parts)
+        block(result, [])  # results come whole
     if reply.text:
-        block(
-            {"type": "text", "text": ""},
-            [_delta("text", "text", one) for one in pieces(reply.text, size)],
-        )
+        texts = [_delta("text", "text", one) for one in pieces(reply.text, size)]
+        empty: Fields = {"type": "text", "text": ""}
+        if reply.cited:
+            empty["citations"] = []
+            citation: Fields = {"type": "citations_delta", "citation": _citation(*reply.cited)}
+            texts = [citation, *texts]
+        block(empty, texts)
     for call in reply.calls:
         if play.style.object_arguments:
             block({**_tool_use(call), "input": as_object(call)}, [])
@@ -132,6 +148,35 @@ def _blocks(play: Play) -> list[list[Frame]]:
         parts = [_delta("input_json", "partial_json", one) for one in ("", *cut)]
         block({**_tool_use(call), "input": {}}, parts)
     return out
+
+
+def _search_blocks(play: Play, number: int, search: SimulatedSearch) -> tuple[Fields, Fields]:
+    """Return the call of a search without its input, and its result."""
+    call_id = f"srvtoolu_{play.asked.id}{number}"
+    found: list[Json] = [
+        {
+            "type": "web_search_result",
+            "url": url,
+            "title": title,
+            "encrypted_content": signature(url),
+            "page_age": None,
+        }
+        for url, title in search.sources
+    ]
+    return (
+        {"type": "server_tool_use", "id": call_id, "name": "web_search"},
+        {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found},
+    )
+
+
+def _citation(url: str, title: str) -> Fields:
+    return {
+        "type": "web_search_result_location",
+        "cited_text": f"From {title}.",
+        "url": url,
+        "title": title,
+        "encrypted_index": signature(title),
+    }
 
 
 def _delta(kind: str, field: str, piece: str) -> Fields:
@@ -148,9 +193,16 @@ def _ending(play: Play) -> Fields:
 
 
 def _usage(play: Play, written: int | None = None) -> Fields:
-    return {
+    usage: Fields = {
         "input_tokens": input_tokens(play.asked) - play.asked.cached_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": play.asked.cached_tokens,
         "output_tokens": play.reply.output_tokens if written is None else written,
     }
+    if play.reply.searches and written is None:
+        counts: Fields = {
+            "web_search_requests": len(play.reply.searches),
+            "web_fetch_requests": 0,
+        }
+        usage["server_tool_use"] = counts
+    return usage

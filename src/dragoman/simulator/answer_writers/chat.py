@@ -44,8 +44,14 @@ def frames(play: Play) -> list[Frame]:
     out += [
         chunk("delta", _reasoning(style, piece)) for piece in pieces(reply.reasoning, style.piece)
     ]
+    annotations = _annotations(play)
+    cited = [chunk("delta", {"content": "", "annotations": annotations})] if annotations else []
+    if _is_openrouter(play):
+        out += cited
     texts = pieces(reply.text, style.piece)
     out += [chunk("delta", {"content": one}) for one in _texts(texts, style)]
+    if not _is_openrouter(play):
+        out += cited
     calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
     out.append(chunk("finish", {}, _finish(play)))
@@ -66,6 +72,8 @@ def body(play: Play) -> Fields:
         message["content"] = None
     if reply.reasoning:
         message.update(_reasoning(style, reply.reasoning))
+    if reply.searches:
+        message["annotations"] = _annotations(play)
     if reply.calls:
         message["tool_calls"] = [
             {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
@@ -125,6 +133,26 @@ def _reasoning(style: Style, piece: str) -> Fields:
     }
 
 
+def _is_openrouter(play: Play) -> bool:
+    return any(tool.vendor == "openrouter" for tool in play.asked.request.tools)
+
+
+def _annotations(play: Play) -> list[Json]:
+    """Return what the answer cites: OpenRouter lists all sources before the text, OpenAI the cited one after it."""
+    if play.reply.cited is None:
+        return []
+    if not _is_openrouter(play):
+        url, title = play.reply.cited
+        span: Fields = {"start_index": 0, "end_index": len(play.reply.text)}
+        return [{"type": "url_citation", "url_citation": {**span, "title": title, "url": url}}]
+    whole: Fields = {"content": "A part of the page.", "start_index": 0, "end_index": 0}
+    return [
+        {"type": "url_citation", "url_citation": {"url": url, "title": title, **whole}}
+        for search in play.reply.searches
+        for url, title in search.sources
+    ]
+
+
 def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:
     return accumulate(pieces) if style.cumulative else pieces
 
@@ -164,10 +192,18 @@ def _finish(play: Play) -> str:
 
 def _usage(play: Play) -> Fields:
     read, written = input_tokens(play.asked), play.reply.output_tokens
-    return {
+    usage: Fields = {
         "prompt_tokens": read,
         "completion_tokens": written,
         "total_tokens": read + written,
         "prompt_tokens_details": {"cached_tokens": play.asked.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
     }
+    if play.reply.searches and _is_openrouter(play):
+        number = len(play.reply.searches)
+        usage["server_tool_use_details"] = {
+            "web_search_requests": number,
+            "tool_calls_requested": number,
+            "tool_calls_executed": number,
+        }
+    return usage

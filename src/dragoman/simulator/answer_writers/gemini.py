@@ -49,6 +49,7 @@ def frames(play: Play) -> list[Frame]:
     assert isinstance(candidate, list)  # noqa: S101 -- made above
     assert isinstance(candidate[0], dict)  # noqa: S101 -- made above
     candidate[0]["finishReason"] = _finish(play)
+    candidate[0] |= _grounding(play)
     if play.style.usage:
         last.data["usageMetadata"] = _usage(play)
     return [*out, last]
@@ -70,6 +71,7 @@ def body(play: Play) -> Fields:
         "content": {"parts": parts, "role": "model"},
         "finishReason": _finish(play),
         "index": 0,
+        **_grounding(play),
     }
     out: Fields = {"candidates": [candidate], **_head(play)}
     if play.style.usage:
@@ -146,6 +148,22 @@ def _last_part(play: Play) -> Fields:
     if not play.reply.reasoning:
         return {"text": ""}
     return {"text": "", "thoughtSignature": signature("", play.reply.reasoning)}
+
+
+def _grounding(play: Play) -> Fields:
+    """Return what searches found, which Google shows at the end; offsets count bytes."""
+    reply = play.reply
+    if not reply.searches:
+        return {}
+    found = [source for search in reply.searches for source in search.sources]
+    metadata: Fields = {
+        "webSearchQueries": [search.query for search in reply.searches],
+        "groundingChunks": [{"web": {"uri": url, "title": title}} for url, title in found],
+    }
+    if reply.cited:
+        segment: Fields = {"endIndex": len(reply.text.encode()), "text": reply.text}
+        metadata["groundingSupports"] = [{"segment": segment, "groundingChunkIndices": [0]}]
+    return {"groundingMetadata": metadata}
 
 
 def _finish(play: Play) -> str:

@@ -51,7 +51,8 @@ def frames(play: Play) -> list[Frame]:
         _event("start", "response.created", response=begun),
         _event("start", "response.in_progress", response=begun),
     ]
-    groups = [_reasoning(play), _message(play)]
+    found = [_search(play, number) for number in range(len(play.reply.searches))]
+    groups = [_reasoning(play), *found, _message(play)]
     calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
     items = [group for group in (*groups, *calls) if group]
     for number, group in enumerate(items):
@@ -132,6 +133,7 @@ def _items(play: Play) -> list[Json]:
     out: list[Json] = []
     if reply.reasoning:
         out.append(_reasoning_item(play))
+    out += [_search_item(play, number) for number in range(len(reply.searches))]
     if reply.text:
         out.append(_message_item(play))
     return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
@@ -185,19 +187,59 @@ def _message_item(play: Play) -> Fields:
         "type": "message",
         "role": "assistant",
         "status": "incomplete" if cut else "completed",
-        "content": [_part(play.reply.text)],
+        "content": [_part(play.reply.text, _annotations(play))],
     }
 
 
-def _part(text: str) -> Fields:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _part(text: str, annotations: list[Json] | None = None) -> Fields:
+    return {"type": "output_text", "text": text, "annotations": annotations or [], "logprobs": []}
+
+
+def _annotations(play: Play) -> list[Json]:
+    if play.reply.cited is None:
+        return []
+    url, title = play.reply.cited
+    citation: Fields = {
+        "type": "url_citation",
+        "start_index": 0,
+        "end_index": len(play.reply.text),
+        "url": url,
+        "title": title,
+    }
+    return [citation]
+
+
+def _search_item(play: Play, number: int) -> Fields:
+    """Return a search; its sources are shown to those who ask for them, and have no titles."""
+    search = play.reply.searches[number]
+    action: Fields = {"type": "search", "query": search.query, "queries": [search.query]}
+    if "web_search_call.action.sources" in play.asked.request.include:
+        action["sources"] = [{"type": "url", "url": url} for url, _ in search.sources]
+    return {
+        "id": f"ws_{play.asked.id}{number}",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": action,
+    }
+
+
+def _search(play: Play, number: int) -> list[Frame]:
+    item = _search_item(play, number)
+    added: Fields = {"id": item["id"], "type": "web_search_call", "status": "in_progress"}
+    place: Fields = {"item_id": item["id"], "output_index": 0}
+    steps = ("in_progress", "searching", "completed")
+    return [
+        _event("open", "response.output_item.added", output_index=0, item=added),
+        *(_event("other", f"response.web_search_call.{one}", **place) for one in steps),
+        _event("close", "response.output_item.done", output_index=0, item=item),
+    ]
 
 
 def _message(play: Play) -> list[Frame]:
     text = play.reply.text
     if not text:
         return []
-    item = _message_item(play)
+    item, annotations = _message_item(play), _annotations(play)
     added: Fields = {**item, "status": "in_progress", "content": []}
     place: Fields = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     return [
@@ -207,8 +249,18 @@ def _message(play: Play) -> list[Frame]:
             _event("delta", "response.output_text.delta", **place, delta=piece, logprobs=[])
             for piece in pieces(text, play.style.piece)
         ),
+        *(
+            _event(
+                "delta",
+                "response.output_text.annotation.added",
+                **place,
+                annotation_index=at,
+                annotation=one,
+            )
+            for at, one in enumerate(annotations)
+        ),
         _event("close", "response.output_text.done", **place, text=text, logprobs=[]),
-        _event("close", "response.content_part.done", **place, part=_part(text)),
+        _event("close", "response.content_part.done", **place, part=_part(text, annotations)),
         _event("close", "response.output_item.done", output_index=0, item=item),
     ]
 
