@@ -290,3 +290,49 @@ def test_no_request_that_needs_a_search_is_answered_without_one(
         assert SOURCE in got.text
         assert PLACES[client] in got.text
         assert 1 == line["searches"]
+
+
+@pytest.mark.parametrize("host", [*HOSTS])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "tool_choice": {"type": "tool", "name": "web_search"},
+            "thinking": {"type": "disabled"},
+            "max_tokens": 64_000,
+        },
+        {"tool_choice": {"type": "auto"}, "max_tokens": 32_000},
+    ],
+    ids=["known as Claude", "other name"],
+)
+def test_claude_code_reads_links_text_and_the_count_of_its_web_search(
+    gateway: Stand, fields: dict[str, Any], host: str
+) -> None:
+    """WebSearch's request as Claude Code 2.1.197 sends it; it takes links from result blocks alone."""
+    query = "Perform a web search for the query: weather in Oslo today"
+    tool = {**SEARCH["anthropic"], "allowed_domains": ["example.org"]}
+    body = fields | {
+        "model": host,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": query}]}],
+        "system": [{"type": "text", "text": "You search the web."}],
+        "tools": [tool],
+        "output_config": {"effort": "high"},
+        "stream": True,
+    }
+    got = post(gateway, "anthropic", body)
+
+    if host == "host-vllm":
+        assert (400, "invalid_request_error") == (
+            got.status_code,
+            got.json()["error"]["type"],
+        )
+        return
+    events = [json.loads(one[6:]) for one in got.text.splitlines() if one.startswith("data: ")]
+    blocks = [one["content_block"] for one in events if one["type"] == "content_block_start"]
+    (found,) = (one["content"] for one in blocks if one["type"] == "web_search_tool_result")
+    assert "https://source1.example/perform-a-web-search" == found[0]["url"]
+    assert found[0]["title"]
+    deltas = [one["delta"] for one in events if one["type"] == "content_block_delta"]
+    assert "weather in Oslo today" in "".join(one.get("text", "") for one in deltas)
+    (usage,) = (one["usage"] for one in events if one["type"] == "message_delta")
+    assert 1 == usage["server_tool_use"]["web_search_requests"]
