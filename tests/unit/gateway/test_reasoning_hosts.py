@@ -101,7 +101,8 @@ def test_only_a_bad_request_and_an_open_profile_teach_anything() -> None:
 
     assert not hosts.learn(hop(), busy, UNSENT)
     assert not hosts.learn(hop(name="groq"), refusal(DEMANDS[0][1]), UNSENT)
-    assert profile("groq") is hosts.profile_for(hop(name="groq"))
+    closed = hop(name="groq")
+    assert closed.model_profile is hosts.profile_for(closed)
 
 
 @pytest.mark.parametrize(
