@@ -103,8 +103,8 @@ def test_limits_of_held_text_are_documented() -> None:
 README = (ROOT / "README.md").read_text("utf-8")
 ROW = re.compile(r"^\| ([^|]+) \| (\[✓\].*) \|$", re.MULTILINE)
 PROOF = re.compile(r'\[✓\]\((tests/[\w/]+\.py) "([\w ]+)"\)')
-# The dialects of the columns, in their order.
-COLUMNS = ("chat", "anthropic", "responses")
+# The dialects of the columns, in their order; only clients have the last one.
+COLUMNS = ("chat", "anthropic", "responses", "gemini")
 
 
 def proofs(row: str) -> list[tuple[str, list[str]]]:
@@ -114,7 +114,7 @@ def proofs(row: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(("name", "row"), ROW.findall(README))
 def test_every_cell_links_to_tests_that_exist(name: str, row: str) -> None:
-    assert len(COLUMNS) == len(proofs(row)) == row.count("✓")
+    assert len(proofs(row)) == row.count("✓") >= 3
     for path, names in proofs(row):
         tree = ast.parse((ROOT / path).read_bytes())
         defined = {
@@ -126,12 +126,14 @@ def test_every_cell_links_to_tests_that_exist(name: str, row: str) -> None:
 def test_every_tested_client_is_in_the_table_with_each_dialect_of_a_server() -> None:
     shown: dict[str, set[str]] = {dialect: set() for dialect in COLUMNS}
     for _, row in ROW.findall(README):
-        for dialect, (path, names) in zip(COLUMNS, proofs(row), strict=True):
+        for dialect, (path, names) in zip(COLUMNS, proofs(row), strict=False):
             module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
             programs = [getattr(module, one).program.name for one in names if one[0] == "T"]
-            shown[dialect].update(one for one in programs if CELLS[one][dialect])
+            shown[dialect].update(one for one in programs if CELLS[one].get(dialect))
 
-    assert {dialect: {*CELLS} for dialect in COLUMNS} == shown
+    tested = {dialect: {one for one in CELLS if CELLS[one].get(dialect)} for dialect in COLUMNS}
+    assert {*CELLS} == tested["chat"] == tested["anthropic"] == tested["responses"]
+    assert tested == shown
 
 
 def test_servers_are_tested_with_each_dialect_of_a_client() -> None:

@@ -41,7 +41,7 @@ class MaskedStream:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self.closed = False  # everything is there
+        self.closed: bool = False  # everything is there
         self._line = b""  # which is not complete
         self._is_body: bool | None = None  # JSON: one document, which is read at its end
         self._documents = 0  # with content
