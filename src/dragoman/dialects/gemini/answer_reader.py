@@ -193,6 +193,7 @@ class GeminiReader:
             self._reason = "STOP"
             self._finish()
         else:
+            self._blocks.release()
             self.assembler.fault(truncated(self._blocks.inside))
 
     def read_body(self, body: bytes, /) -> None:
@@ -220,6 +221,7 @@ class GeminiReader:
             chunk = decode(_CHUNK, data)
         self._plain = False
         if given(chunk.error):
+            self._blocks.release()
             self.assembler.fault(event_fault(chunk.error))
             return
         candidates = chunk.candidates or []

@@ -1,8 +1,9 @@
 """Which block each part of an answer belongs to.
 
 Parts are appended: neighbouring texts are one text.  A call comes whole, but is only known to be whole when
-something follows it: its arguments wait for the next part or for the finish reason, so that a call that may be
-truncated never looks complete, and a signature that follows in a separate part comes before them.
+something follows it: its closing bracket waits for the next part or for the finish reason, so that a call that may
+be truncated never looks complete.  All arguments of a call without a signature wait: a signature that follows in a
+separate part comes before them.
 """
 
 import itertools
@@ -59,7 +60,7 @@ class Blocks:
         self._assembler = assembler
         self._limits = limits
         self._count = 0  # of calls
-        self._held = ""  # arguments of the last call, without their closing bracket
+        self._held = ""  # what waits of the arguments of the last call: the closing bracket, or all of them
         self._signed = True  # the last call has a signature
         self._after = ""  # what came last: "text", "thought", "call"
         self._partial: _PartialCall | None = None
@@ -118,14 +119,22 @@ class Blocks:
         if self._partial is not None:
             partial, self._partial = self._partial, None
             self._open(partial.id, partial.name, partial.signature)
-            self._held = partial.json()[:-1]
-        arguments, self._held = self._held, ""
-        if not arguments:
+            self._held = partial.json()
+        if not self._held:
             return
+        self.release()
         if cut:
             self._assembler.loss("input_uncertain", f"call {self._count}")
-        self._assembler.args(self._count, arguments if cut else f"{arguments}}}")
+        else:
+            self._assembler.args(self._count, self._held)
+        self._held = ""
         self._assembler.end_call(self._count, cut=cut)
+
+    def release(self) -> None:
+        """Emit the arguments that wait, except their closing bracket."""
+        if len(self._held) > 1:
+            self._assembler.args(self._count, self._held[:-1])
+            self._held = self._held[-1]
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -149,7 +158,9 @@ class Blocks:
         self._open(call.id or "", call.name, signature)
         text = self._arguments(call)
         if text.rstrip().endswith("}"):
-            self._held = text.rstrip()[:-1]
+            self._held = text.rstrip()
+            if signature:
+                self.release()
             return
         self._assembler.args(self._count, text)
         self._assembler.end_call(self._count)
@@ -183,6 +194,7 @@ class Blocks:
                 # Case: gemini/signature_behind_its_call.
                 self._signed = True
                 self._sign_call(signature)
+                self.release()
             case "thought":
                 self._assembler.opaque(OpaqueKind.SIGNATURE, signature)
             case _:
