@@ -10,6 +10,8 @@ from tests.support.received import received
 
 LINE = 'A line with "quotes", a \\ and an é.\n'
 LARGE = LINE * (100 * 1024 // len(LINE.encode()) + 1)  # a little over 100 KB
+# Gemini CLI ends a run, with exit code 0, where a model repeats itself.
+LONG = " ".join(f"I will do step {step} of it." for step in range(24))
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -145,7 +147,7 @@ class Scenarios:
             self.program,
             stage,
             self.failing,
-            [Says("I will do it. " * 40, calls=(call,)), Says(DONE)],
+            [Says(LONG, calls=(call,)), Says(DONE)],
             quirks=f"+{lasting}",
         )
 
