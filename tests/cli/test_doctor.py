@@ -86,11 +86,12 @@ def test_agents_are_found_with_their_versions(free_port: int) -> None:
 
     shown = found("agent", "--offline", "--port", str(free_port))
 
-    claude, codex, opencode = shown
+    claude, codex, gemini, opencode = shown
     assert "ok" == claude[0]
     assert claude[1].startswith("Claude Code: 2.0.1 (Claude Code) (")
     assert "warning" == codex[0]
     assert "`--version` ends with 3: broken" in codex[1]
+    assert ("note", "Gemini CLI is not on PATH") == gemini
     assert ("note", "opencode is not on PATH") == opencode
 
 

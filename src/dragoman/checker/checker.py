@@ -195,7 +195,10 @@ class Checker:
     def _is_repeated(self, frame: Frame) -> bool:
         """Return whether a frame is the last failure again."""
         before, self._last = self._last, frame.data
-        return before.startswith(b'{"error"') and frame.raw.strip() == before
+        repeated = before.startswith(b'{"error"') and frame.raw.strip() == before
+        if repeated:
+            self._last = b""  # once is enough
+        return repeated
 
     def _judge_empty(self, names: Iterable[bytes]) -> None:
         if not names:

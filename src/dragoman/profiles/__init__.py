@@ -52,6 +52,6 @@ def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> 
         profile = structs.replace(profile, **differing)
     searching = SEARCHING_MODELS.get(profile.chat_search)
     if searching is not None and dialect == "chat":
-        found = next((search for names, search in searching if names.match(name)), "")
+        found = next((search for names, search in searching if names.search(name)), "")
         profile = structs.replace(profile, chat_search=found)
     return profile

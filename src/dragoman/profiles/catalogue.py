@@ -427,10 +427,10 @@ PROFILES: Final[dict[str, Profile]] = {profile.name: profile for profile in _ALL
 
 # Chat hosts of which only some models search, and what they are asked with: the first that fits counts.
 SEARCHING_MODELS: Final[dict[str, tuple[tuple[re.Pattern[str], ChatSearch], ...]]] = {
-    "options": ((re.compile(r".*-search(?:-|\Z)"), "options"),),
+    "options": ((re.compile(r"-search(?:-|\Z)"), "options"),),
     "browser": (
-        (re.compile(r"compound"), "compound"),
-        (re.compile(r"gpt-oss"), "browser"),
+        (re.compile(r"\Acompound"), "compound"),
+        (re.compile(r"\Agpt-oss"), "browser"),
     ),
 }
 

@@ -21,6 +21,7 @@ Fields: TypeAlias = dict[str, Json]
 CREATED: Final = 1_750_000_000
 EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: send everything, then stop without a clean end
 TOKEN: Final = 4  # characters
+_WORD: Final = re.compile(r"[a-z0-9]+")
 _MOST_PIECES: Final = 100_000  # a name may ask for texts of many MiB: they come in larger pieces
 _READ: Final = (
     "system", "instructions", "systemInstruction", "messages", "input", "contents", "tools", "prompt",
@@ -75,7 +76,7 @@ class SimulatedSearch(Struct, frozen=True):
     @property
     def sources(self) -> tuple[tuple[str, str], ...]:
         """What it found: address and title of each."""
-        word = "-".join(re.findall(r"[a-z0-9]+", self.query.lower())[:4]) or "nothing"
+        word = "-".join(_WORD.findall(self.query.lower())[:4]) or "nothing"
         return tuple(
             (f"https://source{number}.example/{word}", f"Result {number} for {word}")
             for number in (1, 2)

@@ -60,7 +60,9 @@ class Blocks:
         self._assembler = assembler
         self._limits = limits
         self._count = 0  # of calls
-        self._held = ""  # what waits of the arguments of the last call: the closing bracket, or all of them
+        self._held = (
+            ""  # what waits of the arguments of the last call: the closing bracket, or all of them
+        )
         self._signed = True  # the last call has a signature
         self._after = ""  # what came last: "text", "thought", "call"
         self._partial: _PartialCall | None = None
