@@ -295,6 +295,11 @@ class Machine:
             ):
                 return self._emit_as_text(text, found, at)  # the truncated header of another call
             return self._apply_marker(text, at, found)
+        # Case: kimi_k2/stump_behind_text_after_an_open_string.  A body that ends only now leaves text that
+        # `feed` has not seen: what cannot begin a marker is text.
+        waits = scanner.scan(text, at)
+        if isinstance(waits, int) and at < waits < len(text):
+            return self._emit_until(text, at, waits)
         if self._where in (Where.TAIL, Where.AFTER):
             # A truncated closer is dropped, not shown.
             rest = text[at:].lstrip()
