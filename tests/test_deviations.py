@@ -268,7 +268,7 @@ DEVIATIONS: dict[str, Deviation] = {
         ],
         losses=("choice_dropped",),
     ),
-    "thoughts that nobody asked for": Deviation(
+    "thoughts without includeThoughts": Deviation(
         [gemini({"text": "Hm.", "thought": True}), HI, STOPPED], reasoning="Hm."
     ),
     "thought as a string": Deviation(

@@ -424,7 +424,7 @@ BAD_REQUESTS = [
         "gemini",
         {"tools": [{"functionDeclarations": [{"name": "f", "parameters": "not a schema"}]}]},
         "$.tools[0]",
-        id="schema of a function that is no object",
+        id="schema of a function that is not an object",
     ),
     pytest.param(
         "gemini",

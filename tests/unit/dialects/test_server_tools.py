@@ -200,7 +200,7 @@ def test_options_of_a_search_that_are_not_carried_are_losses(
     assert lost == found
 
 
-# --- the choice never stands alone -------------------------------------------------------------------
+# --- a tool choice is never sent without tools -----------------------------------------------------
 
 DEFERRED = {"anthropic": {**FUNCTION["anthropic"], "defer_loading": True}}
 PROFILES = [
