@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.context import Target
 from dragoman.dialects import dialect, dialect_names
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import decode, valid_utf8
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import MARK, check_needed
@@ -126,9 +126,7 @@ def read_request(
         TooLargeError: it passes a limit, which the error names.
     """
     from_dialect = dialect(source)
-    # Test: test_bytes_that_are_not_utf8_never_reach_an_upstream.  Parts that are only forwarded are not decoded.
-    if not body.isascii():
-        body = body.decode("utf-8", "replace").encode()
+    body = valid_utf8(body)  # Test: test_bytes_that_are_not_utf8_never_reach_an_upstream.
     try:
         request = from_dialect.decode_request(body, sealer=sealer, limits=limits)
         check_request(request, limits)

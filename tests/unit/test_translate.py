@@ -21,7 +21,7 @@ from dragoman import (
     translate_request,
 )
 from dragoman.dialects import CORE_NAMES
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 from tests.support.chat import DONE, USAGE, call, chunk, payloads, types
 
@@ -315,3 +315,54 @@ def test_a_format_is_given_in_place_of_a_name() -> None:
     translated = translate_body(body, source="chat", target="anthropic", native_format=acme)
 
     assert ["text", "tool_use"] == [one["type"] for one in json.loads(translated.body)["content"]]
+
+
+_BAD_BYTES = {
+    "anthropic": (
+        b'data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m",'
+        b'"content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+        b'data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f",'
+        b'"input":{"a":"%b"}}}\n\n'
+        b'data: {"type":"content_block_stop","index":0}\n\n'
+        b'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}\n\n'
+        b'data: {"type":"message_stop"}\n\n'
+    ),
+    "chat": (
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function",'
+        b'"extra_content":{"b":"%b"},"function":{"name":"f","arguments":{"a":"%b"}}}]},'
+        b'"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
+    ),
+    "responses": (
+        b'data: {"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}}\n\n'
+        b'data: {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"i",'
+        b'"call_id":"t","name":"f","arguments":"{\\"a\\":\\"%b\\"}","status":"completed"}}\n\n'
+        b'data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}\n\n'
+    ),
+    "gemini": (
+        b'data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"f",'
+        b'"args":{"a":"%b"}}}]},"finishReason":"STOP"}]}\n\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("source", CORE_NAMES)
+def test_bytes_that_are_not_utf8_cost_no_answer(source: str, target: str) -> None:
+    translator = Translator(source=source, target=target, model="m", seed="s")
+    stream = _BAD_BYTES[source].replace(b"%b", b"x\xa3y")
+
+    written = translator.feed(stream) + translator.close()
+
+    assert translator.outcome == Finish(FinishReason.TOOL_CALLS)
+    if source == target:  # a frame may pass as it came
+        written = written.replace(b"\xa3", "\N{REPLACEMENT CHARACTER}".encode())
+    assert "x\N{REPLACEMENT CHARACTER}y" in written.decode()
+
+
+def test_text_instead_of_an_object_of_arguments_may_have_bytes_that_are_not_utf8() -> None:
+    stream = _BAD_BYTES["gemini"].replace(b'{"a":"%b"}', b'"\xa3"')
+    translator = Translator(source="gemini", target="chat", model="m", seed="s")
+
+    written = translator.feed(stream) + translator.close()
+
+    assert "\N{REPLACEMENT CHARACTER}" in written.decode()

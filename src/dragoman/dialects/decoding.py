@@ -52,6 +52,11 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         raise NotJsonError("the JSON nests too deeply") from None
 
 
+def valid_utf8(data: bytes) -> bytes:
+    """Return `data` with U+FFFD for bytes that are not UTF-8: a decoder does not look at parts that it returns as `Raw`."""
+    return data if data.isascii() else data.decode("utf-8", "replace").encode()
+
+
 def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> T:
     """Decode JSON that was found at `path` of a larger document.
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec import structs
 
 from dragoman.context import Exchange
-from dragoman.dialects.decoding import check_complete, check_json
+from dragoman.dialects.decoding import check_complete, check_json, valid_utf8
 from dragoman.dialects.failures import excerpt, html_fault
 from dragoman.dialects.text_runs import (
     MAX_RUN_BYTES,
@@ -312,6 +313,9 @@ class StreamReader:
                 _check_text(frame.data)
             if len(frame.data) > self._light_bytes:
                 check_json(frame.data, self._exchange.limits)
+            # Test: test_bytes_that_are_not_utf8_cost_no_answer.
+            if not frame.data.isascii():
+                frame = structs.replace(frame, data=valid_utf8(frame.data))
             self._frames.read(frame)
         except MalformedError as error:
             if self._strict:
@@ -403,7 +407,7 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
         frames.assembler.fault(empty_answer())
         return True
     try:
-        frames.read_body(body)
+        frames.read_body(valid_utf8(body))
     except MalformedError as error:
         message = f"upstream answer cannot be read: {error}: {excerpt(body)}"
         fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
