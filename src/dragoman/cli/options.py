@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -144,7 +145,8 @@ def load_settings(path: Path | None, flags: "Flags") -> "Loaded":
 
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:
-        click.echo(f"dragoman: warning: {warning}", err=True)
+        with suppress(OSError):  # a gateway also starts if the disk of its log is full
+            click.echo(f"dragoman: warning: {warning}", err=True)
     return loaded
 
 

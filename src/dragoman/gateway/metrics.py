@@ -10,7 +10,6 @@ no counter goes back.
 
 import asyncio
 import os
-import tempfile
 import time
 from bisect import bisect_left
 from collections import defaultdict
@@ -247,11 +246,13 @@ class Metrics:
         if not again:
             figures.gauges = {}
         path = self._folder / f"{os.getpid()}{_SUFFIX}"
+        part = path.with_suffix(".part")
         # A full disk must not end requests: the page then lacks this worker's newest figures.
-        with suppress(OSError), tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            file.write(msgspec.msgpack.encode(figures))
-            file.close()
-            Path(file.name).replace(path)
+        with suppress(OSError):
+            made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(made, "wb") as file:
+                file.write(msgspec.msgpack.encode(figures))
+            part.replace(path)
         if again:
             loop = asyncio.get_running_loop()
             self._writing = loop.call_later(_WRITE_SECONDS, self._write)

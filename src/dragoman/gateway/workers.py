@@ -84,7 +84,7 @@ class Workers:
                     self._pass_on(signal.SIGTERM)
                     worst = 1
                     continue
-                sys.stderr.write(f"dragoman: worker {child} ended with {code}; it is replaced\n")
+                _report(f"worker {child} ended with {code}; it is replaced")
                 self._pause(delay)
                 self._fork()
         return worst
@@ -122,13 +122,20 @@ class Workers:
         try:
             code = self._work(first)
         except DragomanError as error:
-            sys.stderr.write(f"dragoman: {error}\n")
             code = error.exit_code
+            _report(str(error))
         finally:
             os._exit(code)
 
     def _end_with_parent(self) -> None:
         """Stop this worker as a signal does when the process that made it is gone: nothing else could stop it."""
         os.read(self._lifeline[0], 1)
-        sys.stderr.write("dragoman: the first process ended; this worker stops\n")
+        _report("the first process ended; this worker stops")
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _report(text: str) -> None:
+    """Write a line to standard error.  If it cannot be written, the workers go on: its disk is full, or its reader is gone."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"dragoman: {text}\n")
+        sys.stderr.flush()

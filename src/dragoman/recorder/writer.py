@@ -104,17 +104,26 @@ class Folder:
 
     def replace(self, name: str, data: bytes) -> None:
         """Give a file other content: it has the old or the new one, whenever this process ends."""
-        part = self._create(name + _PART)
+        part = self._path / (name + _PART)
+        file = self._create(part.name)
         try:
-            _write_all(part, data)
+            _write_all(file, data)
+        except OSError:
+            part.unlink()  # it takes room that the disk does not have
+            raise
         finally:
-            os.close(part)
-        (self._path / (name + _PART)).replace(self._path / name)
+            os.close(file)
+        part.replace(self._path / name)
 
     def finish(self, name: str, size: int) -> None:
-        """Count a file that is complete."""
+        """Count a file that is closed; delete one that is empty."""
+        if not size:
+            with suppress(OSError):
+                (self._path / name).unlink()
+            return
         if time.monotonic() - self._scanned > _SCAN_SECONDS:
-            self._scan()
+            with suppress(OSError):  # the folder is gone: the next recording reports it
+                self._scan()
         self._total += size - self._sizes.pop(name, 0)
         self._sizes[name] = size
         self.prune()
@@ -152,7 +161,7 @@ class ExchangeFile:
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
-        self._name, self._file = folder.open(began.time, began.id)
+        self.name, self._file = folder.open(began.time, began.id)
         self._masks = self._masks_again = policy.masks
         self._mask = _line_mask() if policy.masks else None
         self._unmasked: list[bytes] = []  # all lines, for the second time
@@ -238,11 +247,12 @@ class ExchangeFile:
         self.close_file()
 
     def close_file(self) -> None:
-        """Close the file, if it is open."""
+        """Close the file, if it is open; one without content is deleted."""
         self._forget_unmasked()
         if self._file >= 0:
+            written = os.fstat(self._file).st_size
             os.close(self._file)
-            self._folder.finish(self._name, self._size)
+            self._folder.finish(self.name, self._size if written else 0)
             self._file = -1
 
     def _end(self, frame: frames.Close, record: bytes) -> None:
@@ -276,7 +286,7 @@ class ExchangeFile:
         except _UNMASKABLE as error:
             self._give_up_mask(error)
             return
-        self._folder.replace(self._name, data)
+        self._folder.replace(self.name, data)
         self._size = len(data)
 
     def _give_up_mask(self, error: Exception) -> None:
@@ -395,14 +405,19 @@ class Writer:
         elif isinstance(frame, frames.Policy):
             if frame.masks:
                 _line_mask().prepare()  # no exchange waits for it
-            self._policy, self._folder = frame, Folder(frame)
-        elif isinstance(frame, frames.Begin) and self._policy and self._folder:
-            self._open[number] = ExchangeFile(self._folder, self._policy, frame, payload)
+            self._policy, self._folder = frame, None
+            self._folder = Folder(frame)
+        elif isinstance(frame, frames.Begin) and self._policy is not None:
+            # Once more if the folder could not be used: the disk may have changed.
+            folder = self._folder or Folder(self._policy)
+            self._folder = None
+            self._open[number] = ExchangeFile(folder, self._policy, frame, payload)
+            self._folder = folder
             self._touched.add(number)
 
     def _give_up(self, number: int, error: OSError) -> None:
-        _report(f"{error.filename or 'a recording'}: {error.strerror}")
         given_up = self._open.pop(number, None)
+        _report(f"{error.filename or getattr(given_up, 'name', 'a recording')}: {error.strerror}")
         if given_up is not None:
             given_up.close_file()
 

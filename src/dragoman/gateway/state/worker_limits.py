@@ -134,21 +134,35 @@ class WorkerLimits:
         _ONE.pack_into(self._map, at, value)
 
     def _records(self) -> list[int]:
+        content = os.pread(self._fd, _SIZE, 0)
         places = range(_HEAD, _SIZE, _RECORD)
-        return [at for at in places if self._map[at : at + _DIGEST] != _FREE]
+        return [at for at in places if content[at : at + _DIGEST] != _FREE]
 
     def _find(self, digest: bytes) -> int | None:
-        """Return the place of a key's record, which is made if need be; None: the file is full."""
+        """Return the place of a key's record, which is made if need be; None: the file or the disk is full."""
         first = int.from_bytes(digest[:8]) % _RECORDS
         for step in range(_RECORDS):
             record = _HEAD + (first + step) % _RECORDS * _RECORD
-            there = self._map[record : record + _DIGEST]
+            there = os.pread(self._fd, _DIGEST, record)
             if there == digest:
                 return record
             if there == _FREE:
+                if not self._has_room(record):
+                    return None
                 self._map[record : record + _DIGEST] = digest
                 return record
         return None
+
+    def _has_room(self, record: int) -> bool:
+        """Give a free record its room on the disk; false if there is none.
+
+        The system ends a process that uses a part of the map for which the disk has no room; in a file system
+        in memory also one that reads it.
+        """
+        try:
+            return os.pwrite(self._fd, bytes(_RECORD), record) == _RECORD
+        except OSError:
+            return False
 
 
 class WorkerMeter(Meter):

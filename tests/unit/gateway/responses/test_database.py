@@ -1,16 +1,23 @@
-"""The file of stored responses: shared, migrated, damaged, locked by another process."""
+"""The file of stored responses: shared, migrated, damaged, locked by another process, its writer killed."""
 
 import asyncio
 import hashlib
+import itertools
 import json
+import multiprocessing
+import os
+import random
 import sqlite3
 import stat
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from dragoman.dialects.stored_responses import exchanged
 from dragoman.errors import ConfigError
-from dragoman.gateway.responses.database import StoreError
+from dragoman.gateway.responses.database import Database, StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from tests.support.stored_responses import CALL, request, response, with_store
 
@@ -293,3 +300,46 @@ def test_two_failures_to_keep_are_forgotten_after_a_success(tmp_path: Path) -> N
         await store.close()
 
     asyncio.run(run())
+
+
+def keep_many(path: Path, written: int) -> None:
+    """Keep one answer after another, and write the number of each that is kept into a pipe."""
+    database = Database(str(path), max_bytes=400_000, max_age_days=0, clock=time.time)
+    for number in itertools.count(1):
+        text = json.dumps(f"{number} " + "x" * 20_000).encode()
+        kept = exchanged(request(text), response(f"resp_{number}", CALL))
+        assert kept is not None
+        assert database.keep("a", kept)
+        os.write(written, number.to_bytes(4))
+
+
+def test_kill_in_the_middle_of_a_write_leaves_a_whole_file_with_all_that_was_kept(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "r.sqlite"
+    chance = random.Random(1)
+    fork = multiprocessing.get_context("fork")
+    for _ in range(12):
+        reading, written = os.pipe()
+        process = fork.Process(target=keep_many, args=(path, written))
+        process.start()
+        os.close(written)
+        os.read(reading, 4)
+        time.sleep(chance.random() * 0.03)
+        process.kill()
+        process.join(60)
+        with os.fdopen(reading, "rb") as pipe:
+            last = int.from_bytes((b"\0\0\0\1" + pipe.read())[-4:])
+        database = Database(str(path), max_bytes=400_000, max_age_days=0, clock=time.time)
+        found = database.find("a", f"resp_{last}")
+        database.close()
+        with closing(sqlite3.connect(path)) as raw:
+            checked = raw.execute("PRAGMA integrity_check").fetchone()
+            (charged,) = raw.execute("SELECT bytes FROM owner").fetchone()
+            (size,) = raw.execute(
+                "SELECT sum(size) FROM (SELECT size FROM piece UNION ALL SELECT size FROM response)"
+            ).fetchone()
+
+        assert found is not None
+        assert ("ok",) == checked
+        assert size == charged <= 400_000
