@@ -131,6 +131,21 @@ class Blotter:
             data = _substituted(pattern, data)
         return data
 
+    def finds(self, data: bytes) -> bool:
+        """Return whether bytes have a secret that is not overwritten; nothing of them is remembered."""
+        if any(one in data for one in self._needles):
+            return True
+        folded = data.translate(_FOLDED)
+        found = [_CREDENTIAL] if any(one in folded for one in _HINTS) else []
+        found += [_ADDRESS] if b"://" in data else []
+        found += [self._across] if self._across is not None else []
+        text = data.decode("latin-1") if found or self._patterns else ""
+        return any(
+            _blotted(match) != match[0]
+            for pattern in (*found, *self._patterns)
+            for match in pattern.finditer(text)
+        )
+
     def blot_escaped(self, data: bytes) -> bytes:
         """Return what `blot` returns as the inside of a JSON string; parts are escaped only once.
 

@@ -12,6 +12,7 @@ import pytest
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
+from tests.support.odd_upstream import odd_upstream
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
 
@@ -131,18 +132,52 @@ def test_paths_lead_nowhere_else(shown: Stand) -> None:
 
 CLIENT = "client-credential-of-many-letters"
 UPSTREAM = "upstream-credential-of-many-letters"
-PLANTED = ("sk-ant-planted0123456789abcdef", "correct-horse-battery", "ACME-4711-4711")
+# Where a request or an answer has a secret: each another one, so that a failure names the place.
+HEADERS = {"authorization": f"Bearer {CLIENT}", "cookie": "sid=cookie-4711-4711"}
+TEXT = ("sk-ant-inthetext0123456789abcdef", "text-password-4711", "ACME-1111-1111")
+SYSTEM = "sk-inthesystemprompt0123456789"
+RESULT = ("ghp_inthetoolresult0123456789abcdefghij", "ACME-2222-2222")
+ARGUMENT = "sk-inanargument0123456789abcdef"
+ERROR = ("sk-intheerror0123456789abcdef", "ACME-3333-3333")
+URL = ("url-credential-of-many-letters", "other-credential-of-many-letters")
+PLANTED = (
+    CLIENT,
+    UPSTREAM,
+    "cookie-4711-4711",
+    *TEXT,
+    SYSTEM,
+    *RESULT,
+    ARGUMENT,
+    *ERROR,
+    *URL,
+)
+
+
+def secretive(model: str) -> dict[str, Any]:
+    """Return a Messages request with a secret in every place that a person or a tool writes."""
+    words = f"sim: say The key is {TEXT[0]}, password: {TEXT[1]}, {TEXT[2]}, {CLIENT}, {UPSTREAM}"
+    asked = question("anthropic", model, words, tools=[WEATHER])
+    call = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": ARGUMENT}}
+    found = f"token={RESULT[0]} and {RESULT[1]}"
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": found}
+    asked["messages"] += [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result, {"type": "text", "text": words}]},
+    ]
+    return asked | {"system": f"Use {SYSTEM}."}
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_no_secret_is_in_any_answer(tmp_path: Path, recorded: bool) -> None:
+def test_no_secret_is_in_recordings_log_metrics_page_or_its_api(
+    tmp_path: Path, recorded: bool
+) -> None:
     def make(url: str) -> Settings:
         keys = (Key(key=Secret("env:X", CLIENT), name="me", inspect=True),)
         record = Record(dir=str(tmp_path) if recorded else "", secrets=(r"ACME-\d+-\d+",))
         plain = settings_for(url, server=Server(port=0, keys=keys), record=record)
         upstreams = {
             name: Upstream(
-                base_url=f"{url}/v1?key=query-credential",
+                base_url=f"{odd.url if name == 'responses' else url}/v1",
                 dialect=name,
                 key=Secret("env:Y", UPSTREAM),
                 retries=0,
@@ -153,24 +188,20 @@ def test_no_secret_is_in_any_answer(tmp_path: Path, recorded: bool) -> None:
             server=plain.server, upstreams=upstreams, routes=plain.routes, record=record
         )
 
-    words = f"sim: say The key is {PLANTED[0]}, password: {PLANTED[1]}, {PLANTED[2]}, {CLIENT}, {UPSTREAM}"
-    own = {"authorization": f"Bearer {CLIENT}"}
-    with stand(make) as gateway:
-        for model in ("chat/plain", "anthropic/plain", "responses/plain+error:401"):
-            asked = question("anthropic", model, words, tools=[WEATHER])
-            post(gateway, "anthropic", asked, headers=own)
-        path = f"{API}/exchanges"
-        until(
-            lambda: (
-                not recorded
-                or all(
-                    row["recorded"] and row["state"] == "done"
-                    for row in get(gateway, path, headers=own).json()["rows"]
-                )
+    with odd_upstream() as odd, stand(make) as gateway:
+        message = f"{UPSTREAM} is wrong, and so are {ERROR[0]} and password: {ERROR[1]}"
+        odd.answer_with(401, {"error": {"message": message, "type": "authentication_error"}})
+        for model in ("chat/plain", "anthropic/plain", "responses/plain"):
+            post(
+                gateway,
+                "anthropic",
+                secretive(model),
+                headers=HEADERS,
+                path=f"/v1/messages?beta=true&api_key={URL[0]}&sessionToken={URL[1]}",
             )
-        )
-        rows = get(gateway, path, headers=own).json()["rows"]
-        assert len(rows) == 3
+        assert 3 == len(odd.asked) + len(gateway.simulator.exchanges)
+        own = {"authorization": HEADERS["authorization"]}
+        rows = until(lambda: finished(gateway, own, recorded))
         paths = ["exchanges", "facets", "overview", "me", "conversations"]
         for row in rows:
             one = f"exchanges/{row['id']}"
@@ -180,7 +211,19 @@ def test_no_secret_is_in_any_answer(tmp_path: Path, recorded: bool) -> None:
             f"conversations/{run['id']}"
             for run in get(gateway, f"{API}/conversations", headers=own).json()["rows"]
         ]
-        answers = b"".join(get(gateway, f"{API}/{one}", headers=own).content for one in paths)
-    secrets = (CLIENT, UPSTREAM, "query-credential", *(PLANTED if recorded else ()))
-    for secret in secrets:
-        assert secret.encode() not in answers
+        shown = {path: get(gateway, f"{API}/{path}", headers=own).content for path in paths}
+        shown |= {
+            path: get(gateway, path, headers=own).content for path in ("/inspector", "/metrics")
+        }
+    shown |= {"log": gateway.log.getvalue().encode()}
+    shown |= {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert (3 if recorded else 0) == sum(name.endswith(".dragoman") for name in shown)
+    found = [(name, one) for name, data in shown.items() for one in PLANTED if one.encode() in data]
+    assert not found, found
+
+
+def finished(gateway: Stand, headers: dict[str, str], recorded: bool) -> list[Any]:
+    """Return the rows of all three exchanges, when they have come to their end."""
+    rows = get(gateway, f"{API}/exchanges", headers=headers).json()["rows"]
+    done = [row for row in rows if row["state"] == "done" and row["recorded"] == recorded]
+    return done if len(done) == 3 else []

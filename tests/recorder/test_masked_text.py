@@ -13,6 +13,11 @@ CASES = (
     ("the parameter of a function", "xxx xxxxxxxxx xx x xxxxxxxx"),
     ("Zürich 杭州 😀", "Xжxxxx 字字 \U00020000"),
     ("https://oslo.example/a", "https://xxxx.xxxxxxx/x"),
+    ("It is true, null or None.", "Xx xx xxxx, xxxx xx Xxxx."),
+    ('{"a": [null, true ], "b":false}', '{"x": [null, true ], "x":false}'),
+    ("get_it(city=None, b = True )", "qqq_qb(qqqb=None, x = True )"),
+    ("<parameter=city>\ntrue\n</parameter>", "<parameter=qqqb>\ntrue\n</parameter>"),
+    ("null", "null"),  # a whole argument may be one
 )  # fmt: skip
 
 
@@ -46,6 +51,7 @@ TEXTS = (
     '<tool_call>\n{"name": "get_it", "arguments": {"city": null}}\n</tool_call>',
     "<think>so</think><\uff5ctool\u2581calls\u2581begin\uff5c>function<\uff5ctool\u2581sep\uff5c>get_it",
     "true trueish None, null. falsehood",
+    "is null" + " " * 40 + ", " + " " * 40 + "true, [true" + " " * 31 + "]",
     "\u676d\u5dde\u5728\u54ea\u91cc\uff1fcity\u676d",
 )
 

@@ -170,3 +170,16 @@ def decode_line(data: bytes) -> Line:
 def encode_events(events: Iterable[Event]) -> list[Raw]:
     """Return events as a recording has them: text deltas one by one."""
     return [Raw(_ENCODER.encode(event)) for event in expand_runs(events)]
+
+
+class Cutter:
+    """Bytes of several lines or events, which are cut into pieces again."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        self._at += size
+        return self._data[self._at - size : self._at]

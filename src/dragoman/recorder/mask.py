@@ -19,6 +19,7 @@ from dragoman.dialects import dialect
 from dragoman.errors import DragomanError
 from dragoman.recorder.lines import (
     Attempt,
+    Cutter,
     Events,
     Failed,
     Line,
@@ -185,7 +186,7 @@ class LineMask:
             case Read() | Written():
                 return replace(line, data=Payload.of(data))
             case Events():
-                cutter = _Cutter(data)
+                cutter = Cutter(data)
                 return replace(
                     line, events=[Raw(cutter.take(len(bytes(one)))) for one in line.events]
                 )
@@ -221,18 +222,6 @@ class LineMask:
             if event.index not in self._arguments:
                 self._arguments[event.index] = ArgumentKeys(self.names)
             self._arguments[event.index].feed(event.json)
-
-
-class _Cutter:
-    """Bytes that are cut into pieces again."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        self._at += size
-        return self._data[self._at - size : self._at]
 
 
 # --- what the code writes itself ----------------------------------------------------------------------------
@@ -271,7 +260,7 @@ def _replaced(
     number, answered = -1, masked.attempts.index(attempt)
     alive = dialect(masked.opening.dialect).keep_alive
     last = max((at for at, line in enumerate(masked.lines) if isinstance(line, Written)), default=0)
-    bytes_left = _Cutter(body or b"")
+    bytes_left = Cutter(body or b"")
     for at, line in enumerate(masked.lines):
         match line:
             case Attempt():

@@ -108,9 +108,9 @@ class Slot(Struct):
 
 
 class Document:
-    """JSON, or any other text, that can be masked."""
+    """JSON, or any other text, that can be masked; without names, every string is content."""
 
-    def __init__(self, data: bytes, names: Names, *, streamed: bool = False) -> None:
+    def __init__(self, data: bytes, names: Names | None, *, streamed: bool = False) -> None:
         self._data = data
         self._names = names
         self._streamed = streamed  # one of many: its strings may be pieces
@@ -192,17 +192,17 @@ class Document:
         raw = self._data[start:end]
         if level.is_object and level.before_key:
             level.key = _decoded(raw)
-            if not _keeps_key(level.mode, level.key):
-                self._name(start, end)
+            if self._names is not None and not _keeps_key(level.mode, level.key):
+                self._name(start, end, self._names)
             return
         text = _decoded(raw)
         self._note_part(raw)
-        if level.mode is _Mode.FREE or level.mode is _Mode.NAMED:
+        if self._names is None or level.mode is _Mode.FREE or level.mode is _Mode.NAMED:
             self._content(start, end)
         elif level.key in _OURS or (level.key in _WORDS and SYMBOL.fullmatch(text)):
             pass
         elif level.key in _NAMES or (level.mode is _Mode.SCHEMA and level.key == "$ref"):
-            self._name(start, end)
+            self._name(start, end, self._names)
         elif level.key in ("path", "url") and text.startswith(("/", "http://", "https://")):
             self.write(self._slot(start, end), mask_url(text, self._names))
         else:
@@ -216,9 +216,9 @@ class Document:
     def _content(self, start: int, end: int) -> None:
         self.content.append(self._slot(start, end))
 
-    def _name(self, start: int, end: int) -> None:
+    def _name(self, start: int, end: int, names: Names) -> None:
         slot = self._slot(start, end)
-        self.write(slot, mask_name(self.text(slot), self._names))
+        self.write(slot, mask_name(self.text(slot), names))
 
 
 def _mode_below(mode: _Mode, key: str) -> _Mode:

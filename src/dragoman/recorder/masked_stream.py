@@ -6,8 +6,8 @@ so that a marker or a name that is cut in two is still one.  A document is compl
 
 import re
 from collections import deque
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -20,6 +20,18 @@ _ARGUMENT_KEY: Final = re.compile(r'"([^"\\]{1,128})"\s*:')
 _LONGEST_KEY: Final = 160  # characters, with its quotes and the blanks behind them
 
 
+class PiecedText(Protocol):
+    """One text that arrives in pieces, and leaves as long as it was."""
+
+    def feed(self, piece: str, /) -> None:
+        """Take a piece."""
+        ...
+
+    def take(self, *, ended: bool = False) -> str:
+        """Return what is final now and was not returned before; all of it, if the text has ended."""
+        ...
+
+
 class _Part(Struct):
     """Bytes to keep, or a document with texts that are not masked yet."""
 
@@ -30,17 +42,21 @@ class _Part(Struct):
 class _Text(Struct):
     """The pieces of one text."""
 
-    masked: MaskedText
+    masked: PiecedText
     slots: deque[tuple[_Part, Slot, int]]  # that are not masked yet, with their lengths
     ready: str = ""  # masked, for the first of these
     last: int = 0  # the number of the last document that has a piece of it
 
 
 class MaskedStream:
-    """A body or a stream, masked as far as it is final."""
+    """A body or a stream, masked as far as it is final.
 
-    def __init__(self, names: Names) -> None:
+    With `text` every string is such a text, and nothing else is masked.
+    """
+
+    def __init__(self, names: Names | None, text: Callable[[], PiecedText] | None = None) -> None:
         self._names = names
+        self._text: Callable[[], PiecedText] = text or (lambda: MaskedText(names or Names()))
         self.closed: bool = False  # everything is there
         self._line = b""  # which is not complete
         self._is_body: bool | None = None  # JSON: one document, which is read at its end
@@ -108,7 +124,7 @@ class MaskedStream:
             group = document.group(slot)
             text = self._texts.get(group)
             if text is None:
-                text = self._texts[group] = _Text(MaskedText(self._names), deque())
+                text = self._texts[group] = _Text(self._text(), deque())
             piece = document.text(slot)
             text.masked.feed(piece)
             text.slots.append((part, slot, len(piece)))

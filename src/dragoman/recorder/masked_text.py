@@ -1,7 +1,7 @@
 """Texts without their content: letters are replaced, and everything that decides how a text is parsed stays.
 
-Lengths, digits, punctuation, blanks, escapes, the markers of native formats and the words `true`, `false` and `null`
-stay.  Names (of tools, parameters, ids, stop sequences) become other names of the same length, the same one wherever it
+Lengths, digits, punctuation, blanks, escapes and the markers of native formats stay, and `true`, `false` and `null`
+where they are values: between the punctuation of JSON, of arguments or of tags.  Names (of tools, parameters, ids, stop sequences) become other names of the same length, the same one wherever it
 occurs.  All other letters become `x`.  The result has as many bytes as the text.
 
 A text that arrives in pieces is masked as far as what follows cannot change the result: `MaskedText` keeps back the
@@ -29,6 +29,9 @@ from dragoman.turn.losses import CODES
 _LETTERS: Final = "bcdfghjklmnpqrstvwz"  # no vowels, so that no name is a word
 _FILL: Final = "q"
 _KEYWORDS: Final = frozenset({"true", "false", "null", "True", "False", "None", "NaN", "Infinity"})
+_BEFORE_VALUE: Final = frozenset(":=[,(>{")  # next to it, but for blanks, a keyword is a value
+_AFTER_VALUE: Final = frozenset(",}])<")
+_MOST_BLANKS: Final = 32  # between both
 _LEAST_LITERAL: Final = 4  # characters of a marker that is kept wherever it occurs
 _SENTENCE_BLANKS: Final = 2  # a marker with so many is a sentence, whose words mean nothing alone
 _MARKUP: Final = "<>|/[]{}=:\"'\u2581\uff5c\u25c1\u25b7"  # next to it, a word of a marker is one
@@ -114,7 +117,7 @@ class MaskedText:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._before = ""  # the last character that was masked, as it was
+        self._before = ""  # the last characters that were masked, as they were
         self._text = ""  # what is not masked yet
         self._early = (
             0  # characters of it that were returned: blanks and punctuation stay in any case
@@ -143,7 +146,7 @@ class MaskedText:
         if at > start:
             last = text[at - 1]
             self._in_word = at == len(text) and (last.isalnum() or last == "_")
-            self._before, self._text = last, text[at:]
+            self._before, self._text = text[max(0, at - _MOST_BLANKS - 1) : at], text[at:]
         plain = _PLAIN.match(self._text)
         early = "" if plain is None else plain[0]
         out = (out + early)[self._early :]
@@ -163,6 +166,9 @@ def _mask_until(text: str, names: Names, start: int, end: int) -> tuple[str, int
         done = match.end()
         match match.lastgroup:
             case "word":
+                if match[0] in _KEYWORDS and _is_value(text, start, done):
+                    out.append(match[0])
+                    continue
                 next_to = text[max(start - 1, 0) : start] + text[done : done + 1]
                 out.append(_mask_word(match[0], names, next_to))
             case "code":  # a character that is written as its number
@@ -182,6 +188,7 @@ def _final(text: str, start: int, names: Names) -> int:
     return min(
         _open_marker(text, least),
         _open_word(text, least, names),
+        _open_keyword(text, least),
         _open_number(text, least),
         _open_escape(text, least),
     )
@@ -207,6 +214,17 @@ def _open_word(text: str, least: int, names: Names) -> int:
     if at == least and end - least == _MOST_KEPT:  # too long for a name
         return end
     return at if at < end and names.may_become(text[at:]) else end
+
+
+def _open_keyword(text: str, least: int) -> int:
+    """Return where a keyword begins that is a value or not, as what follows decides."""
+    end = len(text.rstrip())
+    if len(text) - end >= _MOST_BLANKS:
+        return len(text)
+    at = end
+    while at > least and (text[at - 1].isalnum() or text[at - 1] == "_"):
+        at -= 1
+    return at if text[at:end] in _KEYWORDS else len(text)
 
 
 def _open_number(text: str, least: int) -> int:
@@ -236,8 +254,18 @@ def mask_name(text: str, names: Names) -> str:
     )
 
 
+def _is_value(text: str, start: int, end: int) -> bool:
+    """Return whether a keyword is a value of JSON or of an argument, and not a word of a sentence."""
+    before = text[max(0, start - _MOST_BLANKS) : start]
+    after = text[end : end + _MOST_BLANKS]
+    left, right = before.rstrip(), after.lstrip()
+    begins = left[-1] in _BEFORE_VALUE if left else len(before) < _MOST_BLANKS
+    ends = right[0] in _AFTER_VALUE if right else len(after) < _MOST_BLANKS
+    return begins and ends
+
+
 def _mask_word(word: str, names: Names, next_to: str) -> str:
-    if word in _KEYWORDS or word in CODES:
+    if word in CODES:
         return word
     if word.lower() in _marker_words() and any(char in _MARKUP for char in next_to):
         return word

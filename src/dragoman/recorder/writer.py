@@ -24,6 +24,7 @@ from msgspec import Raw
 
 from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
+from dragoman.recorder.cut_secrets import PiecesWatch, blot_pieces
 from dragoman.recorder.stalls import stalls
 from dragoman.redaction import blotter
 
@@ -57,6 +58,10 @@ _UNMASKABLE: Final = (
 )  # fmt: skip
 _EMPTY: Final = lines.Payload()
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
+# Values of a client's query that are secrets, by the names of their parameters.
+_SECRET_VALUE: Final = re.compile(
+    r"(?i)(?<=[?&])([^=&]*(?:key|token|secret|auth|passw|signature|credential)[^=&]*=)[^&]+"
+)
 
 
 def file_name(began: float, request_id: str) -> str:
@@ -115,6 +120,10 @@ class Folder:
             os.close(file)
         part.replace(self._path / name)
 
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return (self._path / name).read_bytes()
+
     def finish(self, name: str, size: int) -> None:
         """Count a file that is closed; delete one that is empty."""
         if not size:
@@ -156,6 +165,7 @@ class ExchangeFile:
         self._most = policy.max_file_bytes
         secrets = (*policy.secrets, *credentials_of(began.headers))
         self._blotter = blotter(secrets, policy.patterns)
+        self._pieces = PiecesWatch(self._blotter)
         self._waiting: list[bytes] = []  # lines that are not written yet
         self._size = 0
         self._dropped = 0
@@ -173,7 +183,7 @@ class ExchangeFile:
                 time=began.time,
                 dialect=began.dialect,
                 method=began.method,
-                path=began.path,
+                path=self._text(_SECRET_VALUE.sub(r"\1***", began.path)),
                 headers=self._headers(began.headers),
                 owner=began.owner,
             )
@@ -188,7 +198,9 @@ class ExchangeFile:
         if kind is frames.Came:
             self._read(cast("frames.Came", frame).at, payload)
         elif kind is frames.Meant:
-            self._append(b'{"line":"events","events":%b}\n' % self._blotter.blot(payload))
+            events = self._blotter.blot(payload)
+            self._pieces.take(events)
+            self._append(b'{"line":"events","events":%b}\n' % events)
         elif kind is frames.Sent:
             at = round(cast("frames.Sent", frame).at, _DIGITS)
             self._line_with(lines.Written(at=at, data=_EMPTY), payload)
@@ -231,6 +243,7 @@ class ExchangeFile:
 
     def flush(self) -> None:
         """Write the lines that wait; of masked ones those that are final."""
+        self._pieces.look()
         if self._mask is not None:
             self._waiting += self._masked_lines(self._mask)
         if self._waiting:
@@ -244,6 +257,8 @@ class ExchangeFile:
         self.flush()
         if self._masks_again:
             self._write_masked()
+        elif self._pieces.found and not self._masks:
+            self._write_without_pieces()
         self.close_file()
 
     def close_file(self) -> None:
@@ -287,6 +302,21 @@ class ExchangeFile:
             self._give_up_mask(error)
             return
         self._folder.replace(self.name, data)
+        self._size = len(data)
+
+    def _write_without_pieces(self) -> None:
+        """Write all lines again, without the secrets that came in pieces."""
+        from dragoman.recorder.recording import parse_recording  # noqa: PLC0415 -- few exchanges need it
+
+        data = self._folder.read(self._name)
+        try:
+            recording = parse_recording(data, self._name)
+            made = map(lines.encode_line, blot_pieces(recording.lines, self._blotter))
+            data = b"".join(made)
+        except _UNMASKABLE as error:
+            _report(f"{self._id}: a secret in pieces cannot be removed: {type(error).__name__}")
+            data = b""  # it must not stay
+        self._folder.replace(self._name, data)
         self._size = len(data)
 
     def _give_up_mask(self, error: Exception) -> None:
