@@ -403,7 +403,7 @@ def test_an_exchange_that_cannot_be_shown(
         lambda route: route.fulfill(status=status, json=problem),
     )
     page.goto(f"{story.url}/inspector/exchanges/{ID}")
-    expect(page.locator("#main")).to_contain_text(words)
+    expect(page.locator("#main .state b")).to_contain_text(words)
 
 
 def test_recorded_content_is_text_and_never_markup(page: Page, opened: Open) -> None:

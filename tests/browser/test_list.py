@@ -12,7 +12,10 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.servers import Served, copies, copy_recording
-from tests.browser.story import TURNS
+from tests.browser.story import BREAK, TURNS
+from tests.support.serving import serving, simulating
+from tests.support.simulator import question
+from tests.support.waiting import until
 
 ROWS = ".list .virtual .row:not([hidden])"
 
@@ -61,6 +64,17 @@ def test_rows_show_what_happened(page: Page, story: Served) -> None:
     expect(page.locator(".count")).to_have_text("27 exchanges")
     expect(page.locator(".stat")).to_have_count(5)
     expect(page.locator("#live")).to_contain_text("Live")
+
+
+def test_a_chip_marks_the_exchange_that_broke_the_prompt_cache(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    chip = page.locator(f"{ROWS} .probs .chip.warn").filter(has_text="cache broke")
+    expect(chip).to_have_count(1)  # it appears when the exchanges have been grouped
+    page.goto(f"{story.url}/inspector/exchanges?problem=cache")
+    expect(page.locator(ROWS)).to_have_count(1)
+    page.locator(f"{ROWS} .cover").click()
+    expect(page.locator(".facts")).to_contain_text(f"turn {BREAK} of {TURNS}")
 
 
 def test_a_picker_filters_by_keyboard_and_the_address_keeps_it(page: Page, story: Served) -> None:
@@ -303,6 +317,30 @@ def test_the_page_outlives_its_server(
     expect(page.locator("#live")).to_contain_text("Live")
     expect(page.locator(".lost")).to_have_count(0)
     expect(page.locator(".count")).to_have_text("61 exchanges")
+
+
+def test_the_list_grows_with_the_exchanges_of_all_workers(page: Page, tmp_path: Path) -> None:
+    """Each worker serves some requests; the page's events come from one of them."""
+    with simulating() as simulator:
+        flags = ("--upstream", f"{simulator.url}/v1", "--record", str(tmp_path / "recordings"))
+        with serving(tmp_path, "--workers", "2", *flags) as served:
+            until(lambda: len(served.notices("started")) == 2)
+            page.goto(f"{served.url}/inspector/exchanges")
+            expect(page.locator(".state b")).to_have_text("No exchanges yet")
+            for number in range(10):  # each on its own connection, so that both workers get some
+                asked = question("anthropic", "plain")
+                answer = httpx2.post(f"{served.url}/v1/messages", json=asked)
+                assert answer.status_code == 200
+                expect(page.locator(".count")).to_have_text(
+                    f"{number + 1} exchange{'s' if number else ''}"
+                )
+            expect(page.locator(ROWS)).to_have_count(10)
+            expect(page.locator(f"{ROWS} .c-status").filter(has_text="200 end_turn")).to_have_count(
+                10
+            )
+            page.goto("about:blank")
+            served.send_signal("SIGTERM")
+            assert 0 == served.end()
 
 
 def test_an_empty_folder_shows_how_to_begin(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
+from dragoman.inspector.recordings import MOST_BYTES
 from tests.browser.servers import Served, inspect_folder
 from tests.support.long_recordings import write_long
 
@@ -142,3 +143,24 @@ def test_the_whole_answer_costs_little_more_than_its_first_page(page: Page, long
     first, whole = sizes["part=first"], sizes[""]
     assert whole < 3 * first  # 12,000 rows of three columns cost little more than the first page
     assert page.locator("li").count() < 300
+
+
+def test_of_a_very_large_recording_the_beginning_is_shown_and_the_file_offered(
+    page: Page, inspect, tmp_path: Path
+) -> None:
+    path = write_long(tmp_path, chunks=4000, chars=5000, per_read=1)
+    size = path.stat().st_size
+    assert size > MOST_BYTES * 1.2
+    page.set_default_timeout(120_000)
+    page.goto(f"{inspect(tmp_path).url}{ADDRESS}")
+
+    notice = page.locator(".notice").filter(has_text="The recording is very large.")
+    expect(notice).to_be_visible(timeout=120_000)
+    shown_to = int(re.search(r"byte ([\d,]+)\.", notice.inner_text())[1].replace(",", ""))
+    assert MOST_BYTES - 64 * 1024 < shown_to <= MOST_BYTES
+    expect(notice).to_contain_text("Download it to see the rest.")
+    expect(row(page, "up", 1)).to_be_visible()
+    expect(page.locator(".head1 .st")).to_contain_text("200")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download recording").click()
+    assert download.value.path().stat().st_size == size

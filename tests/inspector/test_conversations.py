@@ -12,6 +12,7 @@ from tests.support.gateway import Stand, settings_for, stand
 from tests.support.waiting import until
 
 API = "/inspector/api/conversations"
+EXCHANGES = "/inspector/api/exchanges"
 AGENT = {"user-agent": "claude-cli/2.0 (external, cli)"}
 TOOL = {"name": "run", "input_schema": {"type": "object", "properties": {"c": {"type": "string"}}}}
 PROMPT = (
@@ -75,14 +76,14 @@ def agents_run(runs: Stand) -> Any:
 
 
 def test_rows_of_the_list_name_their_conversation(runs: Stand) -> None:
-    get(runs, "/inspector/api/exchanges")
+    get(runs, EXCHANGES)
     until(lambda: all(row["conversation"] for row in rows_of(runs)))
     (agent, *_) = get(runs, API).json()["rows"][-1:]
     assert agent["id"] in {row["conversation"] for row in rows_of(runs)}
 
 
 def rows_of(runs: Stand) -> list[Any]:
-    return get(runs, "/inspector/api/exchanges").json()["rows"]
+    return get(runs, EXCHANGES).json()["rows"]
 
 
 def test_turns_that_share_a_history_are_one_conversation(runs: Stand) -> None:
@@ -134,3 +135,17 @@ def test_an_exchange_names_its_turn(runs: Stand) -> None:
     exchange = found["turns"][2]["exchange"]
     seen = get(runs, f"/inspector/api/exchanges/{exchange}").json()
     assert seen["conversation"] == {"id": found["row"]["id"], "turn": 3, "turns": 4}
+
+
+def test_the_list_marks_the_exchange_that_broke_the_prompt_cache(runs: Stand) -> None:
+    found = agents_run(runs)
+    broken = {row["id"]: row for row in get(runs, f"{EXCHANGES}?problem=cache").json()["rows"]}
+    assert [found["turns"][2]["exchange"]] == list(broken)
+    (row,) = broken.values()
+    assert "warn" == row["level"]
+    assert [{"kind": "cache", "label": "cache broke", "level": "warn"}] == [
+        one for one in row["problems"] if one["kind"] == "cache"
+    ]
+    facets = get(runs, "/inspector/api/facets").json()["problem"]
+    assert {"value": "cache", "count": 1} in facets
+    assert ("cache broke", "warn") == (found["row"]["flag"], found["row"]["level"])

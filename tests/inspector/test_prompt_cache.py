@@ -14,6 +14,11 @@ def body(messages: list[Any], tools: Any = (TOOL,)) -> dict[str, Any]:
     return {"model": "m", "system": "Be careful.", "messages": messages, "tools": tools}
 
 
+def gemini(*texts: str, system: str = "Be careful.") -> dict[str, Any]:
+    contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
+    return {"systemInstruction": {"parts": [{"text": system}]}, "contents": contents}
+
+
 TIMES = ("It is 09:46:49 now.", "It is 09:47:12 now.")
 
 
@@ -27,6 +32,8 @@ TIMES = ("It is 09:46:49 now.", "It is 09:47:12 now.")
         (body(["ü1"]), body(["ü2", "b"]), "$.messages[0]", 2, "An earlier message was edited."),
         (body([TIMES[0]]), body([TIMES[1]]), "$.messages[0]", 10, "This looks like a timestamp."),
         (body([]), body([]) | {"system": "Be kind."}, "$.system", 3, "The system prompt changed."),
+        (gemini("a"), gemini("a", system="Be kind."), "$.systemInstruction.parts[0].text", 3, "The system prompt changed."),
+        (gemini("a", "b"), gemini("x", "b", "c"), "$.contents[0].parts[0].text", 0, "An earlier message was edited."),
     ],
 )  # fmt: skip
 def test_the_first_difference_of_two_requests(
@@ -42,12 +49,13 @@ def test_the_first_difference_of_two_requests(
     ("before", "after"),
     [
         (body(["a"]), body(["a", "b"])),
+        (gemini("a"), gemini("a", "b")),
         (
             body([{"role": "user", "content": "a"}]),
             body([{"role": "user", "content": [{"type": "text", "text": "a"}]}, "b"]),
         ),
     ],
-    ids=["a message more", "content as a list"],
+    ids=["a message more", "a message more to Gemini", "content as a list"],
 )
 def test_a_request_that_continues_the_turn_before_has_no_difference(
     before: Any, after: Any

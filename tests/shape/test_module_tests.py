@@ -110,6 +110,11 @@ SHARED = (
         ("inspector/recordings.py",),
         "the view of a recording loads and replays it",
     ),
+    Shared(
+        "inspector/test_conversations.py",
+        ("inspector/conversation_view.py",),
+        "one agent's run is recorded, listed and shown",
+    ),
     Shared("mcp_server/test_tools.py", ("mcp_server/tool_types.py",), "the schemas of the tools"),
     Shared(
         "probe/test_checks.py",

@@ -23,8 +23,13 @@ from tests.support.recordings import RECORDING
 _TEXT = re.compile(rb'"content":"[^"]+"')
 
 
-def write_long(target: Path, *, chunks: int, per_read: int = 8, exchange: str = "req_long") -> Path:
-    """Write a recording with so many chunks of text, which are numbered; so many of them came at once."""
+def write_long(
+    target: Path, *, chunks: int, per_read: int = 8, chars: int = 0, exchange: str = "req_long"
+) -> Path:
+    """Write a recording with so many chunks of text, which are numbered; so many of them came at once.
+
+    Each chunk has so many more characters.
+    """
     recording = read_recording(RECORDING)
     attempt = recording.answered
     assert attempt is not None
@@ -44,7 +49,7 @@ def write_long(target: Path, *, chunks: int, per_read: int = 8, exchange: str = 
 
         for line in (opening, recording.received, attempt.sent, attempt.reply):
             write(line)
-        frames = list(_frames(b"".join(attempt.pieces()), chunks))
+        frames = list(_frames(b"".join(attempt.pieces()), chunks, "x" * chars))
         for start in range(0, len(frames), per_read):
             at += 0.25
             data = b"".join(frames[start : start + per_read])
@@ -59,13 +64,13 @@ def write_long(target: Path, *, chunks: int, per_read: int = 8, exchange: str = 
     return path
 
 
-def _frames(data: bytes, chunks: int) -> Iterator[bytes]:
+def _frames(data: bytes, chunks: int, more: str) -> Iterator[bytes]:
     """Yield the events of a stream, with many chunks of text in the place of the first one."""
     frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
     first = next(number for number, frame in enumerate(frames) if _TEXT.search(frame))
     yield from frames[:first]
     for number in range(chunks):
-        text = f'"content":"part {number} "'
+        text = f'"content":"part {number} {more}"'
         yield _TEXT.sub(text.encode(), frames[first], count=1)
     yield from frames[first + 1 :]
 

@@ -6,9 +6,9 @@ GET changes nothing; POST is answered only for pages of this server.
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -21,6 +21,7 @@ from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
 from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
+from dragoman.inspector.conversation_view import conversation_view
 from dragoman.inspector.conversations import Conversations
 from dragoman.inspector.exchange import PAGE_ROWS, view
 from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index, Page
@@ -132,7 +133,8 @@ class Inspector:
         self._views = Views()
         self._large = asyncio.Semaphore(1)  # large recordings are taken apart one after the other
         self._archives = 0  # that are being sent
-        self._group_after = 0.0
+        self._group_after = 0.0  # by the clock of the event loop
+        self._grouping: asyncio.TimerHandle | None = None
         self._unsent: list[Summary] = []  # news that a listener has not got yet
 
     def scan(self) -> None:
@@ -144,6 +146,8 @@ class Inspector:
     def close(self) -> None:
         """End the streams of all listeners, and the threads."""
         self._live.close()
+        if self._grouping is not None:
+            self._grouping.cancel()
         self._views.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -272,9 +276,14 @@ class Inspector:
 
     def _group_soon(self) -> None:
         """Group exchanges into conversations after a list was sent, which does not wait for it."""
-        now = time.monotonic()
-        if now >= self._group_after:
-            self._group_after = now + _GROUP_SECONDS
+        if self._grouping is None:
+            loop = asyncio.get_running_loop()
+            self._grouping = loop.call_at(max(loop.time(), self._group_after), self._group)
+
+    def _group(self) -> None:
+        self._grouping = None
+        self._group_after = asyncio.get_running_loop().time() + _GROUP_SECONDS
+        with suppress(RuntimeError):  # the threads have ended
             self._threads.submit(self._runs.all)
 
     async def _archive(self, http: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
@@ -515,11 +524,10 @@ class Inspector:
         _only(http, "GET")
 
         def work() -> bytes:
-            now = self.index.now()
-            found = self._runs.view(conversation, may_see=viewer.may_see, now=now)
-            if found is None:
+            found, folder = self._runs.find(conversation, may_see=viewer.may_see), self.index.folder
+            if found is None or folder is None:
                 raise ApiError(404, "not_found", "there is no such conversation")
-            return msgspec.json.encode(found)
+            return msgspec.json.encode(conversation_view(folder, *found, self.index.now()))
 
         return _json(await self._in_thread(work))
 

@@ -1,40 +1,31 @@
 """Exchanges as the runs of agents: those that share a history are the turns of one conversation.
 
-Of each recording only the client's request is read for the grouping, once, and only of the newest exchanges.  Whole
-recordings are read for the conversation that is looked at.
+Of each recording only the client's request is read for the grouping, once, and only of the newest exchanges.  The
+requests of two turns are compared where the prompt cache may have broken between them.
 """
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from dragoman.dialects import dialect_names
-from dragoman.errors import DragomanError
-from dragoman.inspector.calls import Call, canonical, find_calls
-from dragoman.inspector.columns import events_of
+from dragoman.inspector.calls import canonical
 from dragoman.inspector.index import Index
 from dragoman.inspector.prompt_cache import (
-    Billed,
-    CacheBreak,
-    Leaf,
+    CACHE_BROKE,
     fingerprint,
     first_difference,
+    judge,
     leaves,
-    price_of_losing,
+    lost_tokens,
 )
-from dragoman.inspector.recordings import GoneError, answering, load
-from dragoman.inspector.summary import Problem, Row, Summary
-from dragoman.inspector.warnings import doc
-from dragoman.recorder.lines import Events, Read, Received
-from dragoman.recorder.positions import NativePositions
-from dragoman.recorder.recording import Recording, RecordingError
-from dragoman.translate_requests import read_request
-from dragoman.turn.events import Event, ReasoningDelta, TextDelta
+from dragoman.inspector.recordings import client_request
+from dragoman.inspector.summary import Row, Summary
+from dragoman.recorder.lines import Received
 from dragoman.turn.request import (
     ASSISTANT,
     Part,
@@ -47,17 +38,10 @@ from dragoman.turn.request import (
 )
 
 MOST_EXCHANGES: Final = 3000  # that are grouped: the newest
-MOST_TURNS: Final = 300  # of a conversation that are shown: the last
-_MOST_TURN_BYTES: Final = 64 * 1024 * 1024  # of recordings that are read for one view
 _MAX_REQUEST: Final = 16 * 1024 * 1024  # of a request that is grouped
-_TEXT_CHARS: Final = 4096
+_MOST_COMPARED: Final = 8 * 1024 * 1024  # bytes of requests that are compared at once
 _TITLE_CHARS: Final = 80
-_IDLE_SECONDS: Final = 300.0  # after which upstreams usually drop a cache
-_DOC: Final = "inspector.md#conversations"
 _RUNNING_SECONDS: Final = 120.0
-_LEAST_LOST: Final = 256  # tokens that are worth a word
-_REASONING: Final = b'"reasoning"'  # in the first bytes of such an event
-_ORDINALS: Final = {2: "2nd", 3: "3rd"}
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):
@@ -86,6 +70,7 @@ class _Asked(Struct):
 
     chain: list[bytes]  # a hash of the history up to each turn
     print: str  # of the agent: tools and instructions
+    agent: bytes  # a hash of all tools and instructions
     title: str
     has_tools: bool
 
@@ -101,6 +86,7 @@ class Conversation(Struct):
     has_tools: bool
     root: bytes
     exchanges: list[Summary] = []
+    broken: set[str] = set()  # exchanges whose request broke the prompt cache
 
     @property
     def begin(self) -> float:
@@ -114,6 +100,38 @@ class Conversation(Struct):
     def end(self) -> float:
         return self.last.time + self.last.duration_ms / 1000
 
+    def row(self, now: float) -> ConversationRow:
+        """Return the conversation as the list shows it."""
+        flag, level = self._flag()
+        running = self.last.state == "streaming" or (
+            now - self.end < _RUNNING_SECONDS
+            and self.last.calls > 0
+            and self.last.level != "failed"
+        )
+        return ConversationRow(
+            id=self.id,
+            title=self.title,
+            client=self.client,
+            turns=len(self.exchanges),
+            time=self.last.time,
+            state="running" if running else "done",
+            flag=flag,
+            level=level,
+        )
+
+    def _flag(self) -> tuple[str, str]:
+        """Return the worst of a conversation in two words, and its level."""
+        if self.last.level == "failed":
+            cut = any(one.kind == "cut_off" for one in self.last.problems)
+            return ("cut off" if cut else "failed"), "failed"
+        if self.broken:
+            return CACHE_BROKE.label, CACHE_BROKE.level
+        repeated = sum(
+            any(problem.kind == "repeated" for problem in one.row.problems)
+            for one in self.exchanges
+        )
+        return (f"{repeated} repeated", "warn") if repeated else ("", "ok")
+
 
 class Conversations:
     """All conversations of a folder; called in a thread."""
@@ -126,6 +144,7 @@ class Conversations:
         self._found: dict[str, Conversation] = {}
         self._places: dict[str, Place] = {}
         self._sides: dict[str, str] = {}  # sub-agents and side requests, with whose they are
+        self._compared: dict[tuple[str, str], bool] = {}  # two files: the second broke the cache
 
     def all(self) -> dict[str, Conversation]:
         """Return the conversations, by id."""
@@ -163,7 +182,7 @@ class Conversations:
             for number, one in enumerate(found.exchanges, start=1)
         }
         self._sides = _sides(self._found.values())
-        self._known = known
+        self._known = known if self._find_breaks(folder) else ()
 
     def _read(self, folder: Path, one: Summary) -> _Asked | None:
         if one.file in self._asked:
@@ -171,19 +190,46 @@ class Conversations:
         body = _received(folder / one.file)
         return None if body is None else _asked(body, one.row.dialect)
 
+    # --- prompt caches ---------------------------------------------------------------------------
+
+    def _find_breaks(self, folder: Path) -> bool:
+        """Find the exchanges whose request broke the prompt cache; return whether all are known now.
+
+        Only so many bytes of requests are compared at once; the next call goes on.
+        """
+        left = _MOST_COMPARED
+        compared: dict[tuple[str, str], bool] = {}
+        for found in reversed(self._found.values()):
+            for before, one, lost in _suspects(found.exchanges, self._asked):
+                pair = before.file, one.file
+                broke = self._compared.get(pair)
+                if broke is None and left > 0:
+                    bodies = [_received(folder / file) or b"" for file in pair]
+                    left -= sum(map(len, bodies))
+                    difference = first_difference(*map(leaves, bodies)) if all(bodies) else None
+                    broke = judge(before.row, one.row, difference, lost)[0] is not None
+                if broke is not None:
+                    compared[pair] = broke
+                if broke:
+                    found.broken.add(one.row.id)
+        self._compared = compared
+        self._index.note(
+            {exchange: CACHE_BROKE for one in self._found.values() for exchange in one.broken}
+        )
+        return left > 0
+
+    # --- what is shown ---------------------------------------------------------------------------
+
     def files(self, conversation: str, *, may_see: Callable[[Summary], bool]) -> list[str]:
         """Return the recordings of a conversation that a viewer may see, with those beside it."""
         every = self.all()
-        ids = [conversation, *(side for side, main in self._sides.items() if main == conversation)]
         return [
             exchange.file
-            for one in ids
+            for one in (conversation, *self._beside(conversation))
             if one in every
             for exchange in every[one].exchanges
             if may_see(exchange)
         ]
-
-    # --- the list --------------------------------------------------------------------------------
 
     def rows(
         self, *, text: str, may_see: Callable[[Summary], bool], now: float
@@ -193,23 +239,24 @@ class Conversations:
         sides = self._sides
         word = text.lower()
         rows = [
-            _row(one, now)
+            one.row(now)
             for one in found.values()
             if one.id not in sides and may_see(one.exchanges[0]) and word in one.title.lower()
         ]
         return sorted(rows, key=lambda row: (row.time, row.id), reverse=True)
 
-    def view(
-        self, conversation: str, *, may_see: Callable[[Summary], bool], now: float
-    ) -> dict[str, Any] | None:
-        """Return everything that the page shows of a conversation."""
+    def find(
+        self, conversation: str, *, may_see: Callable[[Summary], bool]
+    ) -> tuple[Conversation, list[Conversation]] | None:
+        """Return a conversation that a viewer may see, and those beside it."""
         every = self.all()
         found = every.get(conversation)
-        folder = self._index.folder
-        if found is None or folder is None or not may_see(found.exchanges[0]):
+        if found is None or not may_see(found.exchanges[0]):
             return None
-        sides = [every[side] for side, main in self._sides.items() if main == found.id]
-        return _View(folder, found, sides).shown(now)
+        return found, [every[side] for side in self._beside(conversation)]
+
+    def _beside(self, conversation: str) -> list[str]:
+        return [side for side, main in self._sides.items() if main == conversation]
 
 
 # --- grouping ------------------------------------------------------------------------------------
@@ -227,7 +274,7 @@ def _received(path: Path) -> bytes | None:
 
 
 def _asked(body: bytes, dialect: str) -> _Asked | None:
-    request = _request(body, dialect)
+    request = client_request(body, dialect)
     if request is None or not request.turns:
         return None
     chain: list[bytes] = []
@@ -235,16 +282,8 @@ def _asked(body: bytes, dialect: str) -> _Asked | None:
     for turn in request.turns:
         before = _hash(before, turn)
         chain.append(before)
-    return _Asked(chain, fingerprint(body), _title(request), bool(request.tools))
-
-
-def _request(body: bytes, dialect: str) -> Request | None:
-    if dialect not in dialect_names():
-        return None
-    try:
-        return read_request(body, source=dialect).request
-    except (DragomanError, RecursionError):
-        return None
+    agent = hashlib.blake2b(repr((request.system, request.tools)).encode("utf-8", "replace"))
+    return _Asked(chain, fingerprint(body), agent.digest(), _title(request), bool(request.tools))
 
 
 def _hash(before: bytes, turn: Turn) -> bytes:
@@ -265,7 +304,7 @@ def _essence(part: Part) -> str:
         case ToolCallPart():
             return f"{part.id}\n{part.name}\n{canonical(part.arguments)}"
         case ToolResultPart():
-            return f"{part.call_id}\n{_result_text(part)}"
+            return f"{part.call_id}\n{result_text(part)}"
         case ReasoningPart():
             return ""
     return type(part).__name__
@@ -340,360 +379,34 @@ def _sides(conversations: Iterable[Conversation]) -> dict[str, str]:
     return found
 
 
-def _row(one: Conversation, now: float) -> ConversationRow:
-    flag, level = _flag([summary.row for summary in one.exchanges])
-    running = one.last.state == "streaming" or (
-        now - one.end < _RUNNING_SECONDS and one.last.calls > 0 and one.last.level != "failed"
-    )
-    return ConversationRow(
-        id=one.id,
-        title=one.title,
-        client=one.client,
-        turns=len(one.exchanges),
-        time=one.last.time,
-        state="running" if running else "done",
-        flag=flag,
-        level=level,
-    )
+def _suspects(
+    exchanges: Iterable[Summary], asked: dict[str, _Asked | None]
+) -> Iterator[tuple[Summary, Summary, int]]:
+    """Yield turns between which the prompt cache may have broken, and the tokens that were read again.
+
+    The upstream's counts show it; where it reports none, a request that does not continue the one before.
+    """
+    every = list(exchanges)
+    before: Summary | None = None
+    for one, lost in zip(every, lost_tokens([one.row for one in every]), strict=True):
+        if before is not None:
+            old, new = asked[before.file], asked[one.file]
+            reported = before.row.tokens_cached or one.row.tokens_cached
+            if lost or (not reported and old and new and not _continues(old, new)):
+                yield before, one, lost
+        if one.row.tokens_in is not None and one.row.level != "failed":
+            before = one
 
 
-def _flag(rows: Sequence[Row]) -> tuple[str, str]:
-    """Return the worst of a conversation in two words, and its level."""
-    if rows[-1].level == "failed":
-        cut = any(one.kind == "cut_off" for one in rows[-1].problems)
-        return ("cut off" if cut else "failed"), "failed"
-    if any(lost for lost in _lost(rows)):
-        return "cache broke", "warn"
-    repeated = sum(any(one.kind == "repeated" for one in row.problems) for row in rows)
-    return (f"{repeated} repeated", "warn") if repeated else ("", "ok")
+def _continues(old: _Asked, new: _Asked) -> bool:
+    """Return whether a request begins with all of another, reasoning aside."""
+    last = len(old.chain) - 1
+    return old.agent == new.agent and last < len(new.chain) and old.chain[last] == new.chain[last]
 
 
-def _lost(rows: Sequence[Row]) -> Iterator[int]:
-    """Yield for each turn how many tokens of the turn before were read again, by the upstream's counts."""
-    reports = any(row.tokens_cached for row in rows)
-    before: Row | None = None
-    for row in rows:
-        lost = 0
-        if before is not None and reports and before.tokens_in and row.tokens_in is not None:
-            expected = min(before.tokens_in, row.tokens_in)
-            lost = expected - row.tokens_cached
-            if lost < max(_LEAST_LOST, expected // 2) or row.level == "failed":
-                lost = 0
-        yield lost
-        if row.level != "failed":
-            before = row
-
-
-# --- one conversation ----------------------------------------------------------------------------
-
-
-class _ReadTurn(Struct):
-    """One turn, as far as its recording goes."""
-
-    summary: Summary
-    request: Request | None
-    body: bytes
-    events: list[Event]
-    calls: list[Call]
-    reasoning_ms: float | None
-
-
-class _View:
-    """A conversation as the page shows it."""
-
-    def __init__(
-        self, folder: Path, conversation: Conversation, sides: Sequence[Conversation]
-    ) -> None:
-        self._conversation = conversation
-        self._sides = sides
-        self._first = max(0, len(conversation.exchanges) - MOST_TURNS)
-        self._read: list[_ReadTurn] = []
-        left = _MOST_TURN_BYTES
-        for one in conversation.exchanges[self._first :]:
-            turn_read, size = _read_turn(folder, one, left)
-            left -= size
-            self._read.append(turn_read)
-
-    def shown(self, now: float) -> dict[str, Any]:
-        rows = [one.row for one in self._conversation.exchanges]
-        turns = self._turns()
-        return {
-            "row": _row(self._conversation, now),
-            "model": rows[-1].model,
-            "calls": sum(row.calls for row in rows),
-            "repaired": sum(call["repaired"] for turn in turns for call in turn["calls"]),
-            "repeated": sum(bool(call["repeated"]) for turn in turns for call in turn["calls"]),
-            "tokens_in": sum(row.tokens_in or 0 for row in rows),
-            "tokens_cached": sum(row.tokens_cached for row in rows),
-            "tokens_out": sum(row.tokens_out for row in rows),
-            "cost": _cost(rows),
-            "side_requests": len(self._sides),
-            "more": self._first,
-            "turns": turns,
-        }
-
-    def _turns(self) -> list[dict[str, Any]]:
-        lost = list(_lost([one.row for one in self._conversation.exchanges]))[self._first :]
-        seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
-        before: _ReadTurn | None = None
-        old: list[Leaf] = []
-        shown: list[dict[str, Any]] = []
-        for number, one in enumerate(self._read):
-            after = _next(one, self._read[number + 1 :])
-            turn = self._first + number + 1
-            new = leaves(one.body)
-            broke = first_difference(old, new) if before is not None and old and new else None
-            broke, gone, note = _judge(before, one, broke, lost[number])
-            if broke is not None:
-                cost = self._cost_of(gone, one.summary.row)
-                broke = msgspec.structs.replace(broke, cost=cost, doc=doc(_DOC))
-            row = one.summary.row
-            shown.append(
-                {
-                    "turn": turn,
-                    "exchange": row.id,
-                    "time": row.time,
-                    "added": _added(before, one),
-                    "reasoning_ms": one.reasoning_ms,
-                    **_texts(one.events),
-                    "tokens_in": row.tokens_in,
-                    "tokens_cached": row.tokens_cached,
-                    "tokens_out": row.tokens_out,
-                    "duration_ms": row.duration_ms,
-                    "problems": _problems(row, broke),
-                    "note": note,
-                    "calls": [_call(call, turn, one, after, seen) for call in one.calls],
-                    "lost": gone,
-                    "cache_break": broke,
-                    "side": [
-                        _side(side) for side in self._sides if self._turn_of(side.begin) == number
-                    ],
-                }
-            )
-            if one.request is not None and row.tokens_in is not None and row.level != "failed":
-                before, old = one, new
-        return shown
-
-    def _cost_of(self, lost: int, row: Row) -> float | None:
-        """Return what lost tokens cost, by what the turns with the same model and upstream cost."""
-        billed = [
-            Billed(one.tokens_in - one.tokens_cached, one.tokens_cached, one.tokens_out, one.cost)
-            for one in (summary.row for summary in self._conversation.exchanges)
-            if (one.upstream, one.model) == (row.upstream, row.model)
-            and one.tokens_in is not None
-            and one.cost is not None
-            and not one.estimated
-        ]
-        price = price_of_losing(billed)
-        return None if price is None else round(lost * price, 6)
-
-    def _turn_of(self, time: float) -> int:
-        """Return the last shown turn that began before a time."""
-        begun = [number for number, one in enumerate(self._read) if one.summary.row.time <= time]
-        return begun[-1] if begun else 0
-
-
-def _next(one: _ReadTurn, later: Sequence[_ReadTurn]) -> _ReadTurn | None:
-    """Return the turn that continues another: the same request may have been sent again before."""
-    if one.request is None:
-        return None
-    known = len(one.request.turns)
-    return next(
-        (
-            found
-            for found in later
-            if found.request is not None and len(found.request.turns) > known
-        ),
-        None,
-    )
-
-
-def _read_turn(folder: Path, one: Summary, left: int) -> tuple[_ReadTurn, int]:
-    """Read one turn, if there are bytes left for it."""
-    empty = _ReadTurn(one, None, b"", [], [], None)
-    path = folder / one.file
-    try:
-        size = path.stat().st_size
-        if size > left:
-            return empty, 0
-        recording = load(path).recording
-    except (OSError, GoneError, RecordingError):
-        return empty, 0
-    body = b"" if recording.received is None else recording.received.body.data
-    request = _request(body, one.row.dialect)
-    attempt = answering(recording)
-    events = [] if attempt is None else events_of(attempt)
-    calls = find_calls(
-        events, request=request, client_ids=(), findings=(), positions=NativePositions()
-    )
-    if any(problem.kind == "repaired" for problem in one.row.problems):
-        native = one.row.family
-        for call in calls:
-            call.repaired = call.repaired or bool(native)
-    return _ReadTurn(one, request, body, events, calls, _reasoning_ms(recording)), size
-
-
-def _reasoning_ms(recording: Recording) -> float | None:
-    """Return how long the model reasoned: between the reads of the first and the last reasoning."""
-    attempt = answering(recording)
-    if attempt is None:
-        return None
-    times: list[float] = []
-    at = 0.0
-    for line in recording.lines:
-        if isinstance(line, Events):
-            if any(_REASONING in bytes(event)[:40] for event in line.events):
-                times.append(at)
-        else:
-            at = line.at if isinstance(line, Read) else at
-    return round(times[-1] - times[0], 1) if times else None
-
-
-def _texts(events: Sequence[Event]) -> dict[str, Any]:
-    reasoning = "".join(one.text for one in events if isinstance(one, ReasoningDelta))
-    text = "".join(one.text for one in events if isinstance(one, TextDelta))
-    return {
-        "reasoning": reasoning[:_TEXT_CHARS],
-        "text": text[:_TEXT_CHARS],
-        "cut": max(len(reasoning), len(text)) > _TEXT_CHARS,
-    }
-
-
-def _added(before: _ReadTurn | None, one: _ReadTurn) -> dict[str, int]:
-    """Count what the client added since the turn before, without the model's own answer."""
-    turns = [] if one.request is None else list(one.request.turns)
-    known = 0 if before is None or before.request is None else len(before.request.turns)
-    new = [turn for turn in turns[known:] if turn.role != ASSISTANT]
-    results = sum(isinstance(part, ToolResultPart) for turn in new for part in turn.parts)
-    messages = sum(
-        any(isinstance(part, TextPart) for part in turn.parts)
-        and not any(isinstance(part, ToolResultPart) for part in turn.parts)
-        for turn in new
-    )
-    tokens = one.summary.row.tokens_in or 0
-    if before is not None:
-        tokens -= (before.summary.row.tokens_in or 0) + before.summary.row.tokens_out
-    return {"results": results, "messages": messages, "tokens": max(0, tokens)}
-
-
-def _judge(
-    before: _ReadTurn | None, one: _ReadTurn, broke: CacheBreak | None, lost: int
-) -> tuple[CacheBreak | None, int, str]:
-    """Return the cache break of a turn, the tokens that were read again, and why if the request is the same."""
-    if before is None:
-        return None, 0, ""
-    old, row = before.summary.row, one.summary.row
-    if broke is not None:
-        reports = bool(old.tokens_cached or row.tokens_cached)
-        tokens = lost if reports else int((old.tokens_in or 0) * (1 - broke.kept))
-        if tokens < _LEAST_LOST:
-            return None, 0, ""
-        return msgspec.structs.replace(broke, tokens=tokens), tokens, ""
-    if not lost:
-        return None, 0, ""
-    if old.upstream != row.upstream:
-        note = (
-            f"Cache not used: {row.upstream} answered instead of {old.upstream}, and each upstream"
-            " has its own cache. The request itself did not change."
-        )
-    elif row.time - old.time > _IDLE_SECONDS:
-        note = (
-            "Cache not used: more than 5 minutes passed; the upstream probably dropped it."
-            " The request itself did not change."
-        )
-    else:
-        note = "Cache not used, although the request did not change."
-    return None, lost, note
-
-
-def _problems(row: Row, broke: CacheBreak | None) -> list[Problem]:
-    found = list(row.problems)
-    if broke is not None:
-        found.append(Problem("cache", "cache broke", "warn"))
-    return found
-
-
-def _call(
-    call: Call,
-    turn: int,
-    one: _ReadTurn,
-    after: _ReadTurn | None,
-    seen: dict[tuple[str, str], list[tuple[int, str]]],
-) -> dict[str, Any]:
-    """Return a call beside its result, which the next request has."""
-    result = _result(call, one, after)
-    key = call.name, canonical(call.arguments)
-    earlier = seen.setdefault(key, [])
-    text = "" if result is None else result["text"]
-    repeated = ""
-    if earlier and earlier[-1][1] == text:
-        count = len(earlier) + 1
-        repeated = f"{_ORDINALS.get(count, f'{count}th')} time"
-        if count == 2:
-            repeated = f"same result as turn {earlier[-1][0]}"
-    earlier.append((turn, text))
-    return {
-        "name": call.name,
-        "arguments": call.arguments[:_TEXT_CHARS],
-        "cut": len(call.arguments) > _TEXT_CHARS,
-        "state": call.state,
-        "repaired": call.repaired,
-        "repeated": repeated,
-        "result": result,
-    }
-
-
-def _result(call: Call, one: _ReadTurn, after: _ReadTurn | None) -> dict[str, Any] | None:
-    """Return the result of a call: by its place among the calls of the answer that the next request has."""
-    if after is None or after.request is None or one.request is None:
-        return None
-    new = after.request.turns[len(one.request.turns) :]
-    made = [part for turn in new for part in turn.parts if isinstance(part, ToolCallPart)]
-    results = {
-        part.call_id: part
-        for turn in new
-        for part in turn.parts
-        if isinstance(part, ToolResultPart)
-    }
-    number = one.calls.index(call)
-    if number >= len(made) or made[number].id not in results:
-        return None
-    found = results[made[number].id]
-    text = _result_text(found)
-    row = one.summary.row
-    gap = (after.summary.row.time - row.time) * 1000 - row.duration_ms
-    return {
-        "text": text[:_TEXT_CHARS],
-        "is_error": found.is_error,
-        "ms": round(gap, 1) if len(results) == 1 and gap >= 0 else None,
-        "cut": len(text) > _TEXT_CHARS,
-    }
-
-
-def _result_text(result: ToolResultPart) -> str:
+def result_text(result: ToolResultPart) -> str:
+    """Return the result of a call as text."""
     return "\n".join(
         part.text if isinstance(part, TextPart) else f"[{type(part).__name__}]"
         for part in result.parts
     )
-
-
-def _side(side: Conversation) -> dict[str, Any]:
-    rows = [one.row for one in side.exchanges]
-    agent = side.has_tools
-    return {
-        "kind": "sub-agent" if agent else "side request",
-        "title": side.title,
-        "model": rows[-1].model,
-        "turns": len(rows),
-        "calls": sum(row.calls for row in rows),
-        "tokens_in": sum(row.tokens_in or 0 for row in rows),
-        "tokens_out": sum(row.tokens_out for row in rows),
-        "duration_ms": (side.end - side.begin) * 1000,
-        "conversation": side.id if agent else "",
-        "exchange": "" if agent else rows[0].id,
-    }
-
-
-def _cost(rows: Sequence[Row]) -> float | None:
-    known = [row.cost for row in rows if row.cost is not None]
-    return round(sum(known), 6) if known else None

@@ -12,21 +12,18 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect, dialect_names
-from dragoman.errors import DragomanError
 from dragoman.inspector import answer_rows as rows_of
 from dragoman.inspector.answer_rows import Arrivals, Row
 from dragoman.inspector.calls import find_calls
 from dragoman.inspector.columns import Block, add_times, assign_native, find_blocks, take_apart
 from dragoman.inspector.links import Link
 from dragoman.inspector.meaning import MeaningRow, marker_links, meaning_rows
-from dragoman.inspector.recordings import Loaded, answering
+from dragoman.inspector.recordings import Loaded, answering, client_request
 from dragoman.inspector.request_diff import TEXT_BYTES, compare, pretty
 from dragoman.inspector.summary import LogRecord, Summary
 from dragoman.inspector.timeline import attempt_rows, timeline
 from dragoman.inspector.warnings import find_warnings
 from dragoman.recorder.recording import AttemptRecord, Recording
-from dragoman.translate_requests import read_request
-from dragoman.turn.request import Request
 
 PAGE_ROWS: Final = 1000  # of a column that are sent at once
 _CURL_BYTES: Final = 32 * 1024
@@ -53,7 +50,11 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> View:
         return View(shown | _nothing())
     recording = loaded.recording
     attempt = answering(recording)
-    request = None if loaded.more else _request(recording)
+    request = (
+        None
+        if loaded.more or recording.received is None
+        else client_request(recording.received.body.data, recording.opening.dialect)
+    )
     record = _record(recording)
     columns = take_apart(recording, attempt, whole=loaded.whole)
     calls = (
@@ -152,17 +153,6 @@ def _nothing() -> dict[str, Any]:
         "request": _NO_REQUEST,
         "curl": "",
     }
-
-
-def _request(recording: Recording) -> Request | None:
-    """Return the client's request, if it can be read."""
-    if recording.received is None or recording.opening.dialect not in dialect_names():
-        return None
-    try:
-        body = recording.received.body.data
-        return read_request(body, source=recording.opening.dialect).request
-    except (DragomanError, RecursionError):
-        return None
 
 
 def _record(recording: Recording) -> LogRecord:

@@ -184,6 +184,7 @@ class Index:
         self._open: dict[str, tuple[int, float]] = {}  # recordings without an end: size and time
         self._not_ours: dict[str, tuple[int, float]] = {}  # files that are not recordings
         self._memory: dict[str, Summary] = {}  # that a gateway keeps, by id
+        self._noted: Mapping[str, Problem] = {}  # problems that show beside other exchanges, by id
         self._sorted: list[Summary] | None = None
         self._by_id: dict[str, Summary] = {}
         self._changes: deque[Summary] = deque(maxlen=_MOST_CHANGES)
@@ -206,6 +207,7 @@ class Index:
             self._files.clear()
             self._open.clear()
             self._not_ours.clear()
+            self._noted = {}
             self._changes.clear()
             self._sorted = None
             self._looked = 0.0
@@ -221,6 +223,16 @@ class Index:
             while len(memory) > most:
                 del memory[next(iter(memory))]
             self._sorted = None
+
+    def note(self, problems: Mapping[str, Problem]) -> None:
+        """Add problems that show only beside other exchanges, by id, in the place of those noted before."""
+        with self._lock:
+            changed = self._noted.items() ^ problems.items()
+            if changed:
+                self._noted, self._sorted = problems, None
+                self._summaries()
+                ids = {exchange for exchange, _ in changed}
+                self._changes.extend(self._by_id[one] for one in ids if one in self._by_id)
 
     def find(self, exchange: str) -> Summary | None:
         """Return an exchange by its id."""
@@ -254,6 +266,9 @@ class Index:
             for exchange, kept in self._memory.items():
                 recorded = found.get(exchange)
                 found[exchange] = kept if recorded is None else _newer(recorded, kept)
+            for exchange, problem in self._noted.items():
+                if exchange in found:
+                    found[exchange] = _with_problem(found[exchange], problem)
             self._by_id = found
             self._sorted = sorted(found.values(), key=_key)
         return self._sorted
@@ -394,6 +409,12 @@ def _newer(recorded: Summary, kept: Summary) -> Summary:
         return structs.replace(recorded, owner=kept.owner or recorded.owner)
     row = structs.replace(kept.row, recorded=True)
     return structs.replace(kept, row=row, file=recorded.file)
+
+
+def _with_problem(one: Summary, problem: Problem) -> Summary:
+    level = "warn" if one.row.level == "ok" else one.row.level
+    row = structs.replace(one.row, problems=(*one.row.problems, problem), level=level)
+    return structs.replace(one, row=row)
 
 
 def _key(one: Summary) -> tuple[float, str]:

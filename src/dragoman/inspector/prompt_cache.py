@@ -9,16 +9,23 @@ from itertools import islice
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.inspector.answer_rows import values
+from dragoman.inspector.summary import Problem, Row
 
 # Fields of requests in the order in which they are a model's input, whatever the dialect.
-_FIELDS: Final = ("tools", "system", "instructions", "messages", "input")
-_AGENT_FIELDS: Final = ("tools", "system", "instructions")
-_HISTORY: Final = ("messages", "input")
+_AGENT_FIELDS: Final = (
+    "tools",
+    "system",
+    "instructions",
+    "systemInstruction",
+    "system_instruction",
+)
+_HISTORY: Final = ("messages", "input", "contents")
+_FIELDS: Final = (*_AGENT_FIELDS, *_HISTORY)
 # Keys whose values are no input, and which clients move or leave out from turn to turn.
-_NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature")
+_NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature", "thoughtSignature")
 _PRICES: Final = 3  # of fresh, cached and output tokens
 _DEPENDENT: Final = 1e-9
 _UNEXPLAINED: Final = 0.01  # of a cost: upstreams round
@@ -26,6 +33,9 @@ _AROUND: Final = 60  # characters that are shown before and behind a difference
 _MOST_LEAVES: Final = 200_000
 _TIME: Final = re.compile(r"\d{1,4}[-:/.T]\d{1,2}(?:[-:/.T]\d{1,2})?|\b1[5-9]\d{8,11}\b")
 _WINDOW: Final = 20  # characters around a difference in which a time is looked for
+_IDLE_SECONDS: Final = 300.0  # after which upstreams usually drop a cache
+_LEAST_LOST: Final = 256  # tokens that are worth a word
+CACHE_BROKE: Final = Problem("cache", "cache broke", "warn")
 _FIELDS_DECODER: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -143,6 +153,52 @@ def _cause(old: Leaf, new: Leaf, at: int, *, fewer: bool) -> tuple[str, str]:
     )
 
 
+def lost_tokens(rows: Sequence[Row]) -> Iterator[int]:
+    """Yield for each turn how many tokens of the turn before were read again, by the upstream's counts."""
+    reports = any(row.tokens_cached for row in rows)
+    before: Row | None = None
+    for row in rows:
+        lost = 0
+        if before is not None and reports and before.tokens_in and row.tokens_in is not None:
+            expected = min(before.tokens_in, row.tokens_in)
+            lost = expected - row.tokens_cached
+            if lost < max(_LEAST_LOST, expected // 2) or row.level == "failed":
+                lost = 0
+        yield lost
+        if row.level != "failed":
+            before = row
+
+
+def judge(
+    old: Row, row: Row, difference: CacheBreak | None, lost: int
+) -> tuple[CacheBreak | None, int, str]:
+    """Return the cache break of a turn, the tokens that were read again, and why if the request is the same.
+
+    `difference` is where the request differs from that of the turn before, `lost` what the upstream's counts show.
+    """
+    if difference is not None:
+        reports = bool(old.tokens_cached or row.tokens_cached)
+        tokens = lost if reports else int((old.tokens_in or 0) * (1 - difference.kept))
+        if tokens < _LEAST_LOST:
+            return None, 0, ""
+        return structs.replace(difference, tokens=tokens), tokens, ""
+    if not lost:
+        return None, 0, ""
+    if old.upstream != row.upstream:
+        note = (
+            f"Cache not used: {row.upstream} answered instead of {old.upstream}, and each upstream"
+            " has its own cache. The request itself did not change."
+        )
+    elif row.time - old.time > _IDLE_SECONDS:
+        note = (
+            "Cache not used: more than 5 minutes passed; the upstream probably dropped it."
+            " The request itself did not change."
+        )
+    else:
+        note = "Cache not used, although the request did not change."
+    return None, lost, note
+
+
 def price_of_losing(turns: Sequence[Billed]) -> float | None:
     """Return how much more a token costs that is not read from the cache; None: the costs do not show it.
 
@@ -191,7 +247,5 @@ def fingerprint(body: bytes) -> str:
         for leaf in found
         if leaf.path.startswith("$.tools") and leaf.path.endswith(".name")
     ]
-    system = next(
-        (leaf.text for leaf in found if leaf.path.startswith(("$.system", "$.instructions"))), ""
-    )
+    system = next((leaf.text for leaf in found if not leaf.path.startswith("$.tools")), "")
     return "\n".join((*names, system[:200]))

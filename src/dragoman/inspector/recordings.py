@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.dialects import dialect_names
 from dragoman.errors import DragomanError
 from dragoman.inspector.index import last_line
 from dragoman.recorder.case import case_name, pytest_files
@@ -22,6 +23,8 @@ from dragoman.recorder.recording import (
     parse_recording,
 )
 from dragoman.recorder.replay import differences, different_bytes, recorded_differences, replay
+from dragoman.translate_requests import read_request
+from dragoman.turn.request import Request
 from dragoman.wire.json_values import decode_any
 
 MOST_BYTES: Final = 32 * 1024 * 1024  # of a recording that is shown
@@ -142,6 +145,16 @@ def answering(recording: Recording) -> AttemptRecord | None:
     return recording.answered or next(
         (one for one in reversed(recording.attempts) if one.reads), None
     )
+
+
+def client_request(body: bytes, dialect: str) -> Request | None:
+    """Return a client's request, if it can be read."""
+    if dialect not in dialect_names():
+        return None
+    try:
+        return read_request(body, source=dialect).request
+    except (DragomanError, RecursionError):
+        return None
 
 
 def side_bytes(recording: Recording, side: str) -> bytes:

@@ -48,6 +48,10 @@ export function showFailure(root, error, ctx, again) {
     ctx.me.then((me) => replace(root.querySelector(".kept"), me?.keep ? `Recordings are kept for ${me.keep}.` : ""));
     return undefined;
   }
+  if (error.code === "newer_version") {
+    const title = "This recording is from a newer version";
+    return replace(root, state(title, [error.message.replace(`${title}. `, "")], { level: "warn" }));
+  }
   if (error.status === 404) return replace(root, state("Not found", ["This address does not exist, or its recording was deleted."]));
   const title = error.status === 0 ? "The gateway does not answer" : "The request failed";
   return replace(root, state(title, [error.status === 0 ? "Nothing was loaded yet." : error.message], { level: "error", action: button("Try now", again) }));
