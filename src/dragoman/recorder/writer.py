@@ -308,15 +308,15 @@ class ExchangeFile:
         """Write all lines again, without the secrets that came in pieces."""
         from dragoman.recorder.recording import parse_recording  # noqa: PLC0415 -- few exchanges need it
 
-        data = self._folder.read(self._name)
+        data = self._folder.read(self.name)
         try:
-            recording = parse_recording(data, self._name)
+            recording = parse_recording(data, self.name)
             made = map(lines.encode_line, blot_pieces(recording.lines, self._blotter))
             data = b"".join(made)
         except _UNMASKABLE as error:
             _report(f"{self._id}: a secret in pieces cannot be removed: {type(error).__name__}")
             data = b""  # it must not stay
-        self._folder.replace(self._name, data)
+        self._folder.replace(self.name, data)
         self._size = len(data)
 
     def _give_up_mask(self, error: Exception) -> None:
