@@ -15,6 +15,7 @@ from dragoman.simulator.behaviour import compose
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.native import render
 from dragoman.simulator.play import EVERYTHING, Delivery, Fields, Play, ReceivedRequest, Reply
+from dragoman.simulator.searches import marked
 from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
@@ -91,7 +92,7 @@ def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
     Raises:
         MalformedError: a quirk refuses the request, or does not fit the model.
     """
-    play = quirks.apply(play, wanted, "said")
+    play = marked(quirks.apply(play, wanted, "said"))
     request = play.asked.request
     play = structs.replace(play, reply=truncation.at_stop(play.reply, request.stop))
     play = quirks.apply(render(play), wanted, "written")

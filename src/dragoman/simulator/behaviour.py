@@ -10,9 +10,9 @@ from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
 from dragoman.simulator.play import Json, ReceivedRequest, Reply, SimulatedCall, SimulatedSearch
 from dragoman.simulator.samples import sample
+from dragoman.simulator.searches import NO_SEARCH, is_due
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.server_tools import ServerKind
 
 _SHORT: Final = 120  # characters of the user's text that the answer repeats
 _CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
@@ -29,7 +29,7 @@ def compose(asked: ReceivedRequest) -> Reply:
     if step is not None:
         return _directed(asked, step)
     thought = _thought(conversation[-1]) if _thinks(asked.request) else ""
-    searches = _searches(asked.request, conversation[-1])
+    searches = searches_of(asked)
     if _calls_now(asked.request, conversation[-1]):
         tools = callable_tools(asked.request)
         tool = _chosen(tools, conversation[-1].text)
@@ -76,6 +76,22 @@ def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> Simulated
     )
 
 
+def searches_of(asked: ReceivedRequest, host: str = "") -> tuple[SimulatedSearch, ...]:
+    """Return the searches of a vendor: those of directives, or one for the user's words if it is due.
+
+    Raises:
+        MalformedError: a directive is not understood.
+    """
+    conversation = prompts(asked.request)
+    step = due_step(conversation)
+    if step is not None:
+        return () if host == NO_SEARCH else tuple(map(SimulatedSearch, step.searches))
+    last = conversation[-1]
+    if last.results or not is_due(asked.request, asked.fields, host):
+        return ()
+    return (SimulatedSearch(_short(last.text)),)
+
+
 def call_id(asked: ReceivedRequest, number: int) -> str:
     """Return the id of a call, unique to this request."""
     digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
@@ -113,14 +129,6 @@ def _directed(asked: ReceivedRequest, step: Step) -> Reply:
         calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",
     )
-
-
-def _searches(request: Request, last: Prompt) -> tuple[SimulatedSearch, ...]:
-    """Return the search of a request that needs one; OpenAI's search models always search."""
-    always = any(tool.vendor == "options" for tool in request.tools)
-    if last.results or not (always or ServerKind.WEB_SEARCH in request.needed):
-        return ()
-    return (SimulatedSearch(_short(last.text)),)
 
 
 def _json(value: Json) -> str:

@@ -131,6 +131,7 @@ class Style(Struct, frozen=True, kw_only=True):
     reasoning_fields: tuple[str, ...] = ("reasoning_content",)  # of Chat
     finish: str = ""  # written unchanged, in place of the reply's finish
     leak: bool = False  # calls as text go into the reasoning
+    search: str = ""  # the host whose searches these are; empty: as the request asks
     edits: tuple["Edit", ...] = ()  # changes to the list of events, in order
 
 

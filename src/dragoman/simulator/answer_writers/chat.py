@@ -18,6 +18,7 @@ from dragoman.simulator.play import (
     input_tokens,
     pieces,
 )
+from dragoman.simulator.searches import shown
 from dragoman.turn.events import Flavor
 
 
@@ -44,18 +45,17 @@ def frames(play: Play) -> list[Frame]:
     out += [
         chunk("delta", _reasoning(style, piece)) for piece in pieces(reply.reasoning, style.piece)
     ]
-    annotations = _annotations(play)
-    cited = [chunk("delta", {"content": "", "annotations": annotations})] if annotations else []
-    if _is_openrouter(play):
-        out += cited
+    found = shown(play)
+    out += [chunk("delta", delta) for delta in found.before]
     texts = pieces(reply.text, style.piece)
     out += [chunk("delta", {"content": one}) for one in _texts(texts, style)]
-    if not _is_openrouter(play):
-        out += cited
+    out += [chunk("delta", delta) for delta in found.after]
     calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
     out.append(chunk("finish", {}, _finish(play)))
-    if style.usage_unasked:
+    out[-1].data |= {"object": found.last_object, **found.beside}
+    # Hosts that list sources beside the choices have their counts in the same chunk, asked for or not.
+    if style.usage_unasked or (style.usage and found.beside):
         out[-1].data["usage"] = _usage(play)
     elif style.usage and play.asked.request.include_usage:
         usage = {**_head(play), "choices": [], "usage": _usage(play)}
@@ -72,8 +72,8 @@ def body(play: Play) -> Fields:
         message["content"] = None
     if reply.reasoning:
         message.update(_reasoning(style, reply.reasoning))
-    if reply.searches:
-        message["annotations"] = _annotations(play)
+    found = shown(play)
+    message |= found.message
     if reply.calls:
         message["tool_calls"] = [
             {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
@@ -85,6 +85,7 @@ def body(play: Play) -> Fields:
         "finish_reason": _finish(play),
     }
     out: Fields = {**_head(play), "object": "chat.completion", "choices": [choice]}
+    out |= found.beside
     if style.usage:
         out["usage"] = _usage(play)
     return out
@@ -113,7 +114,8 @@ def _head(play: Play) -> Fields:
 def _chunks(play: Play) -> Chunk:
     """Return a function that makes the chunks of one answer; their first fields are the same."""
     head = _head(play)
-    tail: Fields = {}
+    found = shown(play)
+    tail: Fields = dict(found.beside) if found.repeated else {}
     if play.style.usage and play.asked.request.include_usage:
         tail["usage"] = None
 
@@ -131,26 +133,6 @@ def _reasoning(style: Style, piece: str) -> Fields:
         field: details if field == "reasoning_details" else piece
         for field in style.reasoning_fields
     }
-
-
-def _is_openrouter(play: Play) -> bool:
-    return any(tool.vendor == "openrouter" for tool in play.asked.request.tools)
-
-
-def _annotations(play: Play) -> list[Json]:
-    """Return what the answer cites: OpenRouter lists all sources before the text, OpenAI the cited one after it."""
-    if play.reply.cited is None:
-        return []
-    if not _is_openrouter(play):
-        url, title = play.reply.cited
-        span: Fields = {"start_index": 0, "end_index": len(play.reply.text)}
-        return [{"type": "url_citation", "url_citation": {**span, "title": title, "url": url}}]
-    whole: Fields = {"content": "A part of the page.", "start_index": 0, "end_index": 0}
-    return [
-        {"type": "url_citation", "url_citation": {"url": url, "title": title, **whole}}
-        for search in play.reply.searches
-        for url, title in search.sources
-    ]
 
 
 def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:
@@ -199,11 +181,4 @@ def _usage(play: Play) -> Fields:
         "prompt_tokens_details": {"cached_tokens": play.asked.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
     }
-    if play.reply.searches and _is_openrouter(play):
-        number = len(play.reply.searches)
-        usage["server_tool_use_details"] = {
-            "web_search_requests": number,
-            "tool_calls_requested": number,
-            "tool_calls_executed": number,
-        }
-    return usage
+    return usage | shown(play).counts

@@ -16,6 +16,7 @@ from dragoman.simulator.play import (
     input_tokens,
     pieces,
 )
+from dragoman.simulator.searches import host_of
 from dragoman.turn.events import Flavor
 
 # Fields of the request that the response repeats, with the default of each.
@@ -51,18 +52,17 @@ def frames(play: Play) -> list[Frame]:
         _event("start", "response.created", response=begun),
         _event("start", "response.in_progress", response=begun),
     ]
+    reasoning, message = _reasoning(play), _message(play)
     found = [_search(play, number) for number in range(len(play.reply.searches))]
-    groups = [_reasoning(play), *found, _message(play)]
     calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
-    items = [group for group in (*groups, *calls) if group]
+    items = [group for group in (reasoning, *found, message, *calls) if group]
     for number, group in enumerate(items):
         for frame in group:
             frame.data["output_index"] = 0 if play.style.index_zero else number
-    before = len(items) - len(calls)
-    for group in items[:before]:
-        out += group
-    late = items[before:]
-    out += in_turns(late) if play.style.interleave else [one for each in late for one in each]
+    out += reasoning
+    out += in_turns(found) if _is_xai(play) else [one for each in found for one in each]
+    out += message
+    out += in_turns(calls) if play.style.interleave else [one for each in calls for one in each]
     final = body(play)
     out.append(_event("finish", f"response.{_ending(play)}", response=final))
     return out
@@ -88,6 +88,8 @@ def body(play: Play) -> Fields:
         out["incomplete_details"] = {"reason": reason}
     if play.style.usage:
         out["usage"] = _usage(play)
+    if play.reply.searches and _is_xai(play):
+        out["citations"] = [url for one in play.reply.searches for url, _ in one.sources]
     return out
 
 
@@ -133,7 +135,7 @@ def _items(play: Play) -> list[Json]:
     out: list[Json] = []
     if reply.reasoning:
         out.append(_reasoning_item(play))
-    out += [_search_item(play, number) for number in range(len(reply.searches))]
+    out += [_search_item(play, number, last=True) for number in range(len(reply.searches))]
     if reply.text:
         out.append(_message_item(play))
     return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
@@ -196,25 +198,38 @@ def _part(text: str, annotations: list[Json] | None = None) -> Fields:
 
 
 def _annotations(play: Play) -> list[Json]:
+    """Return what the text cites; xAI's text has a link, and its citation neither a place nor a title."""
     if play.reply.cited is None:
         return []
     url, title = play.reply.cited
+    end = len(play.reply.text)
+    title, end = (url, 0) if _is_xai(play) else (title, end)
     citation: Fields = {
         "type": "url_citation",
         "start_index": 0,
-        "end_index": len(play.reply.text),
+        "end_index": end,
         "url": url,
         "title": title,
     }
     return [citation]
 
 
-def _search_item(play: Play, number: int) -> Fields:
+def _is_xai(play: Play) -> bool:
+    """Return whether the vendor is xAI: its searches run at the same time, and it counts them."""
+    return host_of(play) == "xai"
+
+
+_LATE: Final = "https://late.example/"  # a source that xAI lists in the whole response alone
+
+
+def _search_item(play: Play, number: int, *, last: bool = False) -> Fields:
     """Return a search; its sources are shown to those who ask for them, and have no titles."""
     search = play.reply.searches[number]
     action: Fields = {"type": "search", "query": search.query, "queries": [search.query]}
     if "web_search_call.action.sources" in play.asked.request.include:
-        action["sources"] = [{"type": "url", "url": url} for url, _ in search.sources]
+        urls = [url for url, _ in search.sources]
+        urls += [_LATE] if last and _is_xai(play) else []
+        action["sources"] = [{"type": "url", "url": url} for url in urls]
     return {
         "id": f"ws_{play.asked.id}{number}",
         "type": "web_search_call",
@@ -305,10 +320,15 @@ def _call(play: Play, at: int, call: SimulatedCall) -> list[Frame]:
 
 def _usage(play: Play) -> Fields:
     read, written = input_tokens(play.asked), play.reply.output_tokens
-    return {
+    usage: Fields = {
         "input_tokens": read,
         "input_tokens_details": {"cached_tokens": play.asked.cached_tokens},
         "output_tokens": written,
         "output_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
         "total_tokens": read + written,
     }
+    if play.reply.searches and _is_xai(play):
+        number = len(play.reply.searches)
+        usage["num_server_side_tools_used"] = number
+        usage["server_side_tool_usage_details"] = {"web_search_calls": number}
+    return usage

@@ -9,11 +9,12 @@ from msgspec import structs
 from dragoman.errors import MalformedError
 from dragoman.simulator import truncation
 from dragoman.simulator.answer_writers.frames import encode_body
-from dragoman.simulator.behaviour import callable_tools, plausible_call
+from dragoman.simulator.behaviour import callable_tools, plausible_call, searches_of
 from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native import arguments_of, dumps
 from dragoman.simulator.play import Fields, Json, Play, Reply, SimulatedCall
 from dragoman.simulator.quirks.quirk import Quirk
+from dragoman.simulator.searches import HOSTS
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
 
@@ -121,6 +122,13 @@ def _ids(play: Play, value: str) -> Play:
     return _with_reply(play, structs.replace(play.reply, calls=calls))
 
 
+def _search(play: Play, value: str) -> Play:
+    """Be a host that is asked for searches, and shows them, as this one does."""
+    style = structs.replace(play.style, search=value)
+    reply = structs.replace(play.reply, searches=searches_of(play.asked, value))
+    return structs.replace(play, style=style, reply=reply)
+
+
 def _structural(play: Play, _value: str) -> Play:
     """Write structured calls instead of the model's grammar; Kimi keeps its form of ids."""
     asked = structs.replace(play.asked, family="")
@@ -214,6 +222,13 @@ ROWS: Final = (
     Quirk("text", "KB", "its text has that size", _text, bounds=_KB),
     Quirk("structural", "", "calls are structured, whatever the family", _structural),
     Quirk("ids", "X", "every call has the id X", _ids),
+    Quirk(
+        "search",
+        "HOST",
+        f"web searches are those of this Chat host, which takes its own words alone: {', '.join(HOSTS)}",
+        _search,
+        words=HOSTS,
+    ),
     Quirk("refuse", "", "a content filter ends the answer", _refuse),
     Quirk(
         "bad-json-args", "", "the arguments of calls are not JSON", _bad_json, "written", fault=True
