@@ -18,12 +18,15 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.framing import FrameReader, StreamReader, Unit, read_answer
+from dragoman.dialects.server_tools import is_reworded
 from dragoman.envelopes import Sealer
 from dragoman.errors import IllegalOrderError, MisuseError, PeerError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
+from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.detection import bare_name
 from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
@@ -201,7 +204,8 @@ class Translator:
         self._last_word = to_dialect.last_word
         # Frames of the upstream are events: they cannot pass into a list.
         self._continuation = Continuation() if continues else None
-        if source == target and exchange.rendering.framing == "sse" and not continues:
+        same = source == target and not _is_reworded(exchange, source, model)
+        if same and exchange.rendering.framing == "sse" and not continues:
             self._relay = Relay(
                 resumes=from_dialect.independent_frames,
                 ids=exchange.call_ids,
@@ -529,7 +533,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses, findings=findings)
     unchanged = False
-    if source == target and body[:1] == b"{":
+    if source == target and body[:1] == b"{" and not _is_reworded(exchange, source, model):
         functions_only = _functions_only(exchange.profile)
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
         if exchange.notes_ids:
@@ -566,6 +570,14 @@ def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
             given.update(given_ids(event))
 
     return look
+
+
+def _is_reworded(exchange: Exchange, source: str, model: str) -> bool:
+    """Return whether the client could not read what the upstream shows of its vendor-run tools."""
+    request = exchange.request
+    if request is None or source != "chat" or not request.tools:
+        return False
+    return is_reworded(request, source, for_model(exchange.profile, bare_name(model), None, source))
 
 
 def _functions_only(profile: Profile) -> bool:

@@ -11,25 +11,19 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Match, Route, Settings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.search_hosts import HOSTS, WITHOUT_SEARCH, target, with_hosts
 from tests.support.simulator import question as small_question
 
 SEARCH: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
     "responses": {"type": "web_search"},
 }
+SHOWN = {"include": ["web_search_call.action.sources"]}
 
-# Upstreams of each shape: dialect, profile, model.  The last has no search.
-HOSTS = {
-    "host-messages": ("anthropic", "anthropic", "claude-haiku-4-5"),
-    "host-responses": ("responses", "openai", "gpt-5.2"),
-    "host-gemini": ("gemini", "gemini-api", "gemini-3-pro"),
-    "host-openrouter": ("chat", "openrouter", "kimi-k2"),
-    "host-openai": ("chat", "openai", "gpt-5-search-api"),
-    "host-vllm": ("chat", "vllm", "glm-4.7"),
-}
 RUN = {"name": "run", "input_schema": {"type": "object"}}
 RUN_IN_RESPONSES = {"type": "function", "name": "run", "parameters": {"type": "object"}}
 RUN_IN_CHAT = {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}
+OPENROUTER = {"type": "openrouter:web_search"}
 RUN_IN_GEMINI = {"functionDeclarations": [{"name": "run", "parameters": {"type": "OBJECT"}}]}
 # How clients ask for a search: client, fields, whether the request needs it.
 WAYS: dict[str, tuple[str, dict[str, Any], bool]] = {
@@ -51,10 +45,10 @@ WAYS: dict[str, tuple[str, dict[str, Any], bool]] = {
         True,
     ),
     "messages-beside": ("anthropic", {"tools": [RUN, SEARCH["anthropic"]]}, False),
-    "responses-only": ("responses", {"tools": [SEARCH["responses"]]}, True),
+    "responses-only": ("responses", {"tools": [SEARCH["responses"]], **SHOWN}, True),
     "responses-required": (
         "responses",
-        {"tools": [SEARCH["responses"]], "tool_choice": "required"},
+        {"tools": [SEARCH["responses"]], "tool_choice": "required", **SHOWN},
         True,
     ),
     "responses-forced-beside": (
@@ -62,6 +56,7 @@ WAYS: dict[str, tuple[str, dict[str, Any], bool]] = {
         {
             "tools": [RUN_IN_RESPONSES, SEARCH["responses"]],
             "tool_choice": SEARCH["responses"],
+            **SHOWN,
         },
         True,
     ),
@@ -71,22 +66,31 @@ WAYS: dict[str, tuple[str, dict[str, Any], bool]] = {
         False,
     ),
     "chat-only": ("chat", {"web_search_options": {}}, True),
+    "chat-tool": ("chat", {"tools": [OPENROUTER]}, True),
+    "chat-forced": (
+        "chat",
+        {"tools": [OPENROUTER], "tool_choice": {"type": "openrouter:web_search"}},
+        True,
+    ),
+    "chat-forced-beside": (
+        "chat",
+        {
+            "tools": [RUN_IN_CHAT, OPENROUTER],
+            "tool_choice": {"type": "openrouter:web_search"},
+        },
+        True,
+    ),
     "chat-always-beside": ("chat", {"plugins": [{"id": "web"}], "tools": [RUN_IN_CHAT]}, True),
+    "chat-beside": ("chat", {"tools": [RUN_IN_CHAT, OPENROUTER]}, False),
     "gemini-only": ("gemini", {"tools": [{"googleSearch": {}}]}, True),
     "gemini-beside": ("gemini", {"tools": [RUN_IN_GEMINI, {"googleSearch": {}}]}, False),
 }
-# The upstream has no word for a search that is forced beside functions: the model may call a function first.
-UNFORCED = {
-    ("messages-forced-beside", "host-gemini"),
-    ("responses-forced-beside", "host-gemini"),
-    ("chat-always-beside", "host-gemini"),
-    ("chat-always-beside", "host-messages"),
-    ("chat-always-beside", "host-responses"),
-}
+# Nothing in other APIs than a Chat host's makes a search run whatever the model decides.
+UNFORCED_DIALECTS = {"chat-always-beside": {"anthropic", "responses", "gemini"}}
 # Where each client finds what was found.
 PLACES = {
     "anthropic": "web_search_tool_result",
-    "responses": "url_citation",
+    "responses": "web_search_call",
     "chat": "annotations",
     "gemini": "groundingMetadata",
 }
@@ -117,18 +121,13 @@ def make(url: str) -> Settings:
         ),
         Route(name="agent", match=Match(model="agent"), to=("chat/plain",)),
     )
-    hosts = {
-        name: structs.replace(plain.upstreams[dialect], profile=profile)
-        for name, (dialect, profile, _) in HOSTS.items()
-    }
-    routes += tuple(
-        Route(name=name, match=Match(model=name), to=(f"{name}/{model}",))
-        for name, (_, _, model) in HOSTS.items()
-    )
-    return structs.replace(
-        plain,
-        upstreams={**plain.upstreams, **hosts, "vendor": vendor},
-        routes=(*routes, *plain.routes),
+    routes += tuple(Route(name=name, match=Match(model=name), to=(target(name),)) for name in HOSTS)
+    return with_hosts(
+        structs.replace(
+            plain,
+            upstreams={**plain.upstreams, "vendor": vendor},
+            routes=(*routes, *plain.routes),
+        )
     )
 
 
@@ -258,6 +257,16 @@ def test_targets_that_take_turns_are_asked_only_if_they_can(gateway: Stand) -> N
     assert {"/v1/messages"} == {one.path for one in gateway.simulator.exchanges[before:]}
 
 
+def unforced(way: str, host: str) -> bool:
+    """Return whether the host has no word for a search that is forced beside functions: one may be called first."""
+    if not way.endswith("beside") or (way, host) == (
+        "responses-forced-beside",
+        "host-responses-xai",
+    ):
+        return False  # the client's own choice is forwarded
+    return not HOSTS[host].forces or HOSTS[host].dialect in UNFORCED_DIALECTS.get(way, ())
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("host", [*HOSTS])
 @pytest.mark.parametrize("way", [*WAYS])
@@ -275,15 +284,20 @@ def test_no_request_that_needs_a_search_is_answered_without_one(
         assert 200 == got.status_code, got.text
         assert "run" in got.text
         dropped = "server_tool_dropped" in line.get("warnings", ())
-        assert dropped == (host == "host-vllm")
-    elif host == "host-vllm":
+        assert dropped == (host == WITHOUT_SEARCH)
+    elif host == WITHOUT_SEARCH:
         assert 400 == got.status_code
         assert 'match = { server_tool = "web_search" }' in got.json()["error"]["message"]
         assert before == len(gateway.simulator.exchanges)
         assert "searches" not in line
-    elif (way, host) in UNFORCED:
+    elif unforced(way, host):
         assert ["run"] == line["call_names"]
         assert "tool_calls" == line["ended"]
+        assert "searches" not in line
+    elif not HOSTS[host].shows:
+        assert 200 == got.status_code, got.text
+        # An answer that calls a function may search in the next one.
+        assert ("server_tool_unused" in line["warnings"]) != (line["ended"] == "tool_calls")
         assert "searches" not in line
     else:
         assert 200 == got.status_code, got.text
@@ -321,18 +335,21 @@ def test_claude_code_reads_links_text_and_the_count_of_its_web_search(
     }
     got = post(gateway, "anthropic", body)
 
-    if host == "host-vllm":
+    if host == WITHOUT_SEARCH:
         assert (400, "invalid_request_error") == (
             got.status_code,
             got.json()["error"]["type"],
         )
         return
     events = [json.loads(one[6:]) for one in got.text.splitlines() if one.startswith("data: ")]
+    deltas = [one["delta"] for one in events if one["type"] == "content_block_delta"]
+    assert "weather in Oslo today" in "".join(one.get("text", "") for one in deltas)
+    (usage,) = (one["usage"] for one in events if one["type"] == "message_delta")
+    assert HOSTS[host].shows == ("server_tool_use" in usage)
+    if not HOSTS[host].shows:
+        return
+    assert 1 == usage["server_tool_use"]["web_search_requests"]
     blocks = [one["content_block"] for one in events if one["type"] == "content_block_start"]
     (found,) = (one["content"] for one in blocks if one["type"] == "web_search_tool_result")
     assert "https://source1.example/perform-a-web-search" == found[0]["url"]
     assert found[0]["title"]
-    deltas = [one["delta"] for one in events if one["type"] == "content_block_delta"]
-    assert "weather in Oslo today" in "".join(one.get("text", "") for one in deltas)
-    (usage,) = (one["usage"] for one in events if one["type"] == "message_delta")
-    assert 1 == usage["server_tool_use"]["web_search_requests"]

@@ -248,6 +248,20 @@ def in_own_words(tool: Tool, profile: Profile) -> bool:
     return style == "options" and (profile.vendor_tools or profile.chat_search == "perplexity")
 
 
+def is_reworded(request: Request, dialect: str, profile: Profile) -> bool:
+    """Return whether a Chat host is asked for a tool in its own words, which are not those of the Chat client.
+
+    Each host also shows what it found in its own way: such a client could not read it.
+    """
+    if dialect != "chat" or request.dialect != "chat" or not _has_server_tools(request.tools, None):
+        return False
+    return any(
+        profile.runs(tool.does or ServerKind.OTHER, dialect) and not in_own_words(tool, profile)
+        for tool in request.tools
+        if tool.server
+    )
+
+
 def can_run(tool: Tool, request: Request, dialect: str, profile: Profile) -> bool:
     """Return whether an upstream runs this tool of the request, in its API of `dialect`."""
     own = request.dialect == dialect

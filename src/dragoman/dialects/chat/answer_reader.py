@@ -1,5 +1,6 @@
 """Decodes answers of a Chat Completions upstream, streamed or complete, for the assembler."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -36,7 +37,13 @@ from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, STOP, Citation, Fault, FinishReason, Usage
-from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, SourceRef
+from dragoman.turn.server_tools import (
+    MAX_SOURCES,
+    ServerCall,
+    ServerKind,
+    ServerResult,
+    SourceRef,
+)
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -219,6 +226,12 @@ class HostTools:
             return
         found = (_source(one) for one in decode(_FOUND, bytes(raw)))
         self._sources = tuple(one for one in found if one.url)
+
+    def cited(self, citations: Sequence[Citation]) -> None:
+        """Take what the whole answer cites, unless a list of what was found is known."""
+        if not self._sources:
+            found = (SourceRef(one.url, one.title) for one in citations[:MAX_SOURCES] if one.url)
+            self._sources = tuple(found)
 
     def executed(self, raw: Raw) -> None:
         """Take tools that ran: a later entry of the same index completes an earlier one."""
@@ -580,10 +593,13 @@ class ChatReader:
         """Cite the addresses that were listed for the whole answer."""
         if not is_given(self._citations):
             return
+        cited = read_addresses(self._citations)
         if self.assembler.has_calls or not self._channels.chars:
+            # No text is open for citations, but the search found what it found.
             self.assembler.loss("citations_dropped")
+            self._tools_of_host().cited(cited)
             return
-        for citation in read_addresses(self._citations):
+        for citation in cited:
             self.assembler.citation(citation)
 
     # --- the end ------------------------------------------------------------------------------------
