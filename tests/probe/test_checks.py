@@ -85,6 +85,12 @@ CHAT = {
     "text:1": Found({"stop": "unknown"}),
     "structural": NOTHING,
     "ids:call_0": Found({"call-ids": "quirk"}),
+    **{
+        f"search:{host}": Found({"search": "ok"}, {"chat_search": host})
+        for host in ("options", "openrouter", "zai", "xai", "compound", "browser")
+    },
+    "search:perplexity": Found({"search": "ok", "usage": "quirk"}, {"chat_search": "perplexity"}),
+    "search:qwen": NOTHING,  # its answers show nothing of a search
     "refuse": Found(
         {
             "tools-auto": "fails",
@@ -283,7 +289,8 @@ def seen(report: Report) -> dict[str, tuple[Any, ...]]:
 )
 def test_the_probe_finds_exactly_the_quirk(dialect, model, expected):
     timeout = 1.0 if "stall" in model else 20.0
-    report = probe(model, dialect, timeout=timeout)
+    host = "" if "search:" in model else "+search:none"
+    report = probe(f"{model}{host}", dialect, timeout=timeout)
 
     usual = seen(baseline(dialect))
     changed = {name: found[0] for name, found in seen(report).items() if found != usual[name]}

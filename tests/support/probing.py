@@ -9,8 +9,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.simulator.server import Simulator
 from dragoman.transport import Connector
 
-# A model with a name of its own that behaves like `plain`: quirks have such names too.
-BASELINE = "plain+batch:1"
+# A model that behaves like `plain`, at a host without a search: most upstreams have none.
+BASELINE = "plain+search:none"
 
 
 def probe(

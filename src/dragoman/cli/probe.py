@@ -256,6 +256,8 @@ def _facts(facts: "Mapping[str, Fact]") -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

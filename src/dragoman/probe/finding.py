@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dragoman.probe.probe import Probe
 
 Judgement: TypeAlias = Literal["ok", "quirk", "fails", "unknown"]
-Fact: TypeAlias = bool | int | float | str  # the value of a profile's field
+Fact: TypeAlias = bool | int | float | str | tuple[str, ...]  # the value of a profile's field
 
 ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses", "gemini")
 CHAT: Final[tuple[DialectName, ...]] = ("chat",)

@@ -68,6 +68,7 @@ class Question(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     reason: bool = False  # reasoning is requested
     model: str = ""  # instead of the one that is probed
+    search: str = ""  # a web search is asked for: Chat has the words of several hosts, `own` means none of them
     spoilt: bool = False  # the conversation is malformed
 
 
@@ -247,6 +248,22 @@ IMAGE: Final = Question(
         ),
     )
 )
+
+# --- web searches ---
+SEARCH: Final = Question(
+    messages=(
+        TextMessage(
+            "user",
+            "Search the web for the weather in Oslo today, and answer with one short sentence.",
+        ),
+    ),
+    search="own",
+)
+# In the words of each Chat host that shows whether it searched, as `Profile.chat_search` names them.
+SEARCHES: Final = {
+    host: structs.replace(SEARCH, search=host)
+    for host in ("openrouter", "zai", "compound", "browser", "xai", "options", "kimi")
+}
 
 # --- what must be refused ---
 SPOILT: Final = Question(messages=(_HELLO,), spoilt=True, stream=False)

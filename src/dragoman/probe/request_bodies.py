@@ -72,7 +72,23 @@ def _chat(question: Question, model: str, habits: Habits) -> Fields:
         out["temperature"] = question.temperature
     if question.reason:
         out["reasoning_effort"] = "low"
-    return out
+    return out | _CHAT_SEARCHES.get(question.search, {})
+
+
+_ZAI: Final[Fields] = {"enable": True, "search_engine": "search_pro", "search_result": True}
+# What asks each Chat host for a web search.
+_CHAT_SEARCHES: Final[dict[str, Fields]] = {
+    "openrouter": {"tools": [{"type": "openrouter:web_search"}]},
+    "zai": {"tools": [{"type": "web_search", "web_search": _ZAI}]},
+    "compound": {"compound_custom": {"tools": {"enabled_tools": ["web_search"]}}},
+    "browser": {"tools": [{"type": "browser_search"}], "tool_choice": "required"},
+    "xai": {"search_parameters": {"mode": "on", "return_citations": True}},
+    "options": {"web_search_options": {}},
+    "kimi": {
+        "tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}],
+        "thinking": {"type": "disabled"},  # it does not search while it thinks
+    },
+}
 
 
 def _chat_message(
@@ -124,6 +140,8 @@ def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
             {"name": one.name, "description": one.description, "input_schema": decoded(one.schema)}
             for one in question.tools
         ]
+    if question.search:
+        out["tools"] = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 1}]
     choice: Fields = {}
     if question.choice:
         known = _CHOICES.get(question.choice)
@@ -211,6 +229,8 @@ def _responses(question: Question, model: str, habits: Habits) -> Fields:
         out["tools"] = [
             {"type": "function", "strict": False, **function(one)} for one in question.tools
         ]
+    if question.search:
+        out["tools"] = [{"type": "web_search"}]
     if question.choice in ("auto", "required", "none"):
         out["tool_choice"] = question.choice
     elif question.choice:
@@ -279,6 +299,8 @@ def _gemini(question: Question, model: str) -> Fields:
             for one in question.tools
         ]
         out["tools"] = [{"functionDeclarations": declared}]
+    if question.search:
+        out["tools"] = [{"googleSearch": {}}]
     if question.choice:
         calling: Fields = {"mode": _MODES.get(question.choice, "ANY")}
         if question.choice not in _MODES:

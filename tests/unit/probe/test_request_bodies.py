@@ -11,6 +11,7 @@ from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
 
 ALL = {name: one for name, one in vars(questions).items() if isinstance(one, Question)}
+ALL |= {f"SEARCH of {host}": one for host, one in questions.SEARCHES.items()}
 each_dialect = pytest.mark.parametrize("spoken", CORE_NAMES)
 
 
@@ -29,7 +30,10 @@ def test_every_question_is_of_its_dialect(name: str, spoken: str) -> None:
 
     assert question.stream == request.stream
     assert question.limit == request.max_output
-    assert [one.name for one in question.tools] == [one.name for one in request.tools]
+    functions = [one.name for one in request.tools if not one.server]
+    assert [one.name for one in question.tools] == functions
+    asks = question.search not in ("", "own") or (question.search and spoken != "chat")
+    assert bool(asks) == ("web_search" in request.needed)
     assert len(written(question, spoken)) < 3_000
 
 

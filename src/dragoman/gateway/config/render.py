@@ -285,7 +285,7 @@ to = {target}
 # --- a profile added to a file ---
 
 
-Fact: TypeAlias = bool | int | float | str
+Fact: TypeAlias = bool | int | float | str | tuple[str, ...]
 
 _UPSTREAM_HEADER: Final = re.compile(
     r"""\s*+\[\s*+upstreams\s*+\.\s*+(?:([A-Za-z0-9._-]++)|"([^"]*)"|'([^']*)')\s*+\]"""

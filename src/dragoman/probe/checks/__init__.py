@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dragoman.probe.checks import availability, history, parameters, streams, tool_calls
+from dragoman.probe.checks import availability, history, parameters, searches, streams, tool_calls
 from dragoman.probe.finding import Check
 
 CHECKS: Final[dict[str, Check]] = {
@@ -12,6 +12,7 @@ CHECKS: Final[dict[str, Check]] = {
         availability.MODELS,
         *streams.ROWS,
         *tool_calls.ROWS,
+        searches.SEARCH,
         *history.ROWS,
         *parameters.ROWS,
         *availability.ROWS,

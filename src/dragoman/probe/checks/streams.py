@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Final
 
-from dragoman.probe.finding import CHAT, Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.finding import CHAT, Check, Fact, Finding, fails, ok, quirk, unknown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -142,7 +142,7 @@ def _counts(response: Response) -> bool:
     return counts is not None and not counts.estimated
 
 
-def _stream_usage(probe: Probe) -> dict[str, bool | int | float | str]:
+def _stream_usage(probe: Probe) -> dict[str, Fact]:
     return {"stream_usage": True} if probe.dialect == "chat" else {}
 
 
