@@ -406,11 +406,57 @@ def test_an_exchange_that_cannot_be_shown(
     expect(page.locator("#main .state b")).to_contain_text(words)
 
 
+VENDOR_CALL: dict[str, Any] = {
+    "does": "web_search",
+    "block": 0,
+    "upstream_id": "srvtoolu_1",
+    "queries": ["weather in oslo"],
+    "arguments": "",
+    "state": "complete",
+    "sources": [
+        {"title": "Oslo weather", "url": "https://yr.example/oslo"},
+        {"title": "met.example", "url": "https://met.example/"},
+    ],
+    "more_sources": 3,
+    "output": "",
+    "error": "",
+}
+
+
+def test_a_search_that_the_vendor_ran_has_a_card_with_query_and_sources(
+    page: Page, opened: Open
+) -> None:
+    written = WrittenExchange(parts=3)
+    failed = VENDOR_CALL | {"state": "failed", "error": "unavailable", "sources": []}
+    written.answer["vendor_calls"] = [VENDOR_CALL, failed | {"more_sources": 0}]
+    opened(written=written)
+    cards = page.get_by_role("article", name="Run by the vendor: web_search")
+
+    expect(cards).to_have_count(2)
+    expect(cards.first.locator(".chip")).to_have_text(["run by the vendor"])
+    expect(cards.first.locator("dd")).to_have_text(["weather in oslo", "srvtoolu_1", "5"])
+    expect(cards.first.get_by_role("list", name="Sources").locator("li")).to_have_text(
+        ["Oslo weatherhttps://yr.example/oslo", "met.examplehttps://met.example/", "and 3 more"]
+    )
+    assert cards.locator("a").count() == 0  # addresses are text
+    expect(cards.last.locator(".chip")).to_have_text(["run by the vendor", "failed"])
+    expect(cards.last.locator("dd").nth(1)).to_have_text("unavailable")
+    expect(page.locator("#h-tc + .hint")).to_have_text("4")  # with two calls of functions
+
+    cards.first.get_by_role("button", name="web_search").click()
+    expect(line(page)).to_contain_text("Reasoning")  # the block with this number
+
+
 def test_recorded_content_is_text_and_never_markup(page: Page, opened: Open) -> None:
     evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>\u202e\u200b\u0007'
     written = WrittenExchange(parts=3, text=evil)
     poisoned = json.loads(json.dumps(written.answer).replace("claude-", json.dumps(evil)[1:-1]))
     poisoned["calls"][0] |= {"name": evil, "arguments": json.dumps({"x": evil}), "client_id": evil}
+    poisoned["vendor_calls"] = [
+        VENDOR_CALL
+        | {"does": evil, "queries": [evil], "error": evil, "arguments": evil, "output": evil}
+        | {"sources": [{"title": evil, "url": "javascript:alert(1)"}]}
+    ]
     poisoned["warnings"][0] |= {
         "title": evil,
         "text": evil,

@@ -315,6 +315,7 @@ class WrittenExchange:
             "links": self._links,
             "blocks": self._blocks(),
             "calls": self._calls(),
+            "vendor_calls": [],
             "warnings": [
                 {
                     **warning,

@@ -22,6 +22,7 @@ from dragoman.toolcalls.formats import FORMATS
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.long_recordings import unfolded
+from tests.support.recordings import recording_gateway
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
 
@@ -148,6 +149,28 @@ def test_a_truncated_call_must_not_be_run(folder: Path) -> None:
     assert seen["warnings"][0]["title"].endswith("cut the arguments.")
     lane = next(lane for lane in seen["timeline"]["lanes"] if lane["kind"] == "call")
     assert lane["spans"][0]["label"] == "truncated"
+
+
+def test_a_search_that_the_vendor_ran_is_shown_with_its_sources(tmp_path: Path) -> None:
+    text = "sim: search oslo\nsim: say It snows."
+    with recording_gateway(tmp_path) as gateway:
+        post(gateway, "chat", question("chat", "anthropic/plain", text))
+    (found,) = Index(tmp_path).summaries()
+    seen = shown(tmp_path, found)
+
+    (call,) = seen["vendor_calls"]
+    assert (call["does"], call["state"], call["queries"]) == ("web_search", "complete", ["oslo"])
+    assert call["sources"][0] == {
+        "title": "Result 1 for oslo",
+        "url": "https://source1.example/oslo",
+    }
+    block = seen["blocks"][call["block"]]
+    assert block["kind"] == "server_call"
+    assert block["up_bytes"]
+    rows = [row["text"] for row in seen["meaning"]["rows"] if row["kind"] == "block start"]
+    assert "server_call [web search: oslo]" in rows
+    assert any("https://source1.example/oslo" in row for row in rows)
+    assert seen["calls"] == []
 
 
 def test_a_failed_attempt_has_its_reason(folder: Path) -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from tests.support.asking import post
+from tests.support.recordings import recording_gateway
+from tests.support.simulator import question
 
 
 def test_show_prints_who_asked_whom_and_the_answer(folder: Path) -> None:
@@ -23,3 +26,15 @@ def test_show_prints_who_asked_whom_and_the_answer(folder: Path) -> None:
         "  <|tool_call_begin|>",
     ):
         assert words in result.output
+
+
+def test_a_search_that_the_vendor_ran_is_shown_with_its_query_and_links(tmp_path: Path) -> None:
+    text = "sim: search oslo\nsim: say It snows."
+    with recording_gateway(tmp_path) as gateway:
+        post(gateway, "chat", question("chat", "anthropic/plain", text))
+    (file,) = tmp_path.iterdir()
+    result = CliRunner().invoke(main, ["show", str(file)])
+
+    assert result.exit_code == 0, result.output
+    assert "web_search, run by the vendor: oslo" in result.output
+    assert "2 sources\nResult 1 for oslo  https://source1.example/oslo\n" in result.output

@@ -140,10 +140,11 @@ def _answer(recording: "Recording") -> Iterator[str]:
     """Yield the blocks of the answer: text, reasoning and calls."""
     attempt = recording.answered
     content: list[str] = []
-    for event in [] if attempt is None else map(msgspec.json.decode, attempt.events):
+    for data in () if attempt is None else attempt.events:
+        event = msgspec.json.decode(data)
         match event["event"]:
             case "block_start":
-                content = []
+                content = _server_lines(data) if event.get("server") else []
                 yield click.style(f"{event['kind']} {event['name']}".strip(), bold=True)
             case "text" | "reasoning" | "input" | "refusal":
                 content.append(event["text"])
@@ -154,6 +155,25 @@ def _answer(recording: "Recording") -> Iterator[str]:
                 yield _printable(text[:_SHOWN_CHARS]) + ("…" if len(text) > _SHOWN_CHARS else "")
                 if not event["complete"]:
                     yield click.style("incomplete: must not be run", fg="red")
+
+
+def _server_lines(data: bytes) -> list[str]:
+    """Return what a tool that the vendor ran was asked, or what it found; `data` is the start of its block."""
+    from dragoman.turn.events import BlockStart
+    from dragoman.turn.server_tools import ServerCall
+
+    server = msgspec.json.decode(data, type=BlockStart).server
+    if server is None:
+        return []
+    if isinstance(server, ServerCall):
+        given = bytes(server.arguments).decode()
+        asked = " | ".join(server.queries) or server.name
+        return [
+            f"{server.does}, run by the vendor: {asked}{'' if given == 'null' else f' {given}'}"
+        ]
+    lines = [f"{one.shown_title}  {one.url}\n" for one in server.sources]
+    count = f"{len(lines)} source{'' if len(lines) == 1 else 's'}\n"
+    return [count, *lines, server.output, f"failed: {server.error}" if server.error else ""]
 
 
 def _markers(recording: "Recording") -> Iterator[str]:

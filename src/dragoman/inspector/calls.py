@@ -1,4 +1,7 @@
-"""The tool calls of an answer as cards: ids on both sides, arguments, schema, where each was found."""
+"""The tool calls of an answer as cards: ids on both sides, arguments, schema, where each was found.
+
+Tools that the vendor ran have separate cards: what was asked, and what was found.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -23,11 +26,16 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, ToolCallPart
+from dragoman.turn.server_tools import ServerCall, ServerResult
 from dragoman.wire.json_values import decode_any
 
 ARGUMENT_CHARS: Final = 64 * 1024
 _MOST_CALLS: Final = 500
 _MOST_MARKERS: Final = 200  # of one call
+_MOST_SOURCES: Final = 50  # of one card
+_MOST_QUERIES: Final = 20
+_ADDRESS_CHARS: Final = 2000
+_TITLE_CHARS: Final = 300
 REPAIRS: Final = frozenset({"args_repaired", "args_as_object", "args_trailing", "args_repeated"})
 
 
@@ -68,6 +76,57 @@ class Call(Struct, kw_only=True):
     cut: bool = False  # there are more arguments than this
     schema: SchemaCheck = SchemaCheck(None)
     markers: list[Marker] = []
+
+
+class Source(Struct, frozen=True):
+    """What a vendor-run tool found; `title` may be the host."""
+
+    title: str
+    url: str
+
+
+class VendorCall(Struct, kw_only=True):
+    """One use of a tool that the vendor ran."""
+
+    does: str
+    block: int
+    upstream_id: str = ""
+    queries: list[str] = []
+    arguments: str = ""  # of tools that are not asked in words, as JSON
+    state: Literal["unfinished", "complete", "failed"] = "unfinished"
+    sources: list[Source] = []
+    more_sources: int = 0  # that are not listed here
+    output: str = ""
+    error: str = ""
+
+
+def find_vendor_calls(events: Sequence[Event]) -> list[VendorCall]:
+    """Return the uses of vendor-run tools in an answer, each with its result."""
+    calls: dict[str, VendorCall] = {}
+    for event in events:
+        if not isinstance(event, BlockStart) or event.server is None:
+            continue
+        match event.server:
+            case ServerCall() as asked if len(calls) < _MOST_CALLS:
+                given = bytes(asked.arguments).decode("utf-8", "replace")
+                calls[event.call_id] = VendorCall(
+                    does=asked.name or str(asked.does),
+                    block=event.index,
+                    upstream_id=event.call_id,
+                    queries=[one[:_ADDRESS_CHARS] for one in asked.queries[:_MOST_QUERIES]],
+                    arguments="" if given == "null" else given[:ARGUMENT_CHARS],
+                )
+            case ServerResult() as found if event.call_id in calls:
+                call = calls[event.call_id]
+                call.state = "failed" if found.error else "complete"
+                call.error = found.error[:_TITLE_CHARS]
+                call.output = found.output[:ARGUMENT_CHARS]
+                call.sources = [
+                    Source(one.shown_title[:_TITLE_CHARS], one.url[:_ADDRESS_CHARS])
+                    for one in found.sources[:_MOST_SOURCES]
+                ]
+                call.more_sources = max(0, len(found.sources) - _MOST_SOURCES)
+    return list(calls.values())
 
 
 def find_calls(

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from dragoman.dialects import dialect, dialect_names
 from dragoman.inspector import answer_rows as rows_of
 from dragoman.inspector.answer_rows import Arrivals, Row
-from dragoman.inspector.calls import find_calls
+from dragoman.inspector.calls import find_calls, find_vendor_calls
 from dragoman.inspector.columns import Block, add_times, assign_native, find_blocks, take_apart
 from dragoman.inspector.links import Link
 from dragoman.inspector.meaning import MeaningRow, marker_links, meaning_rows
@@ -100,6 +100,7 @@ def view(summary: Summary, loaded: Loaded | None, *, address: str) -> View:
         ],
         "blocks": [_moved(one, moved) for one in blocks],
         "calls": calls,
+        "vendor_calls": [] if loaded.more else find_vendor_calls(columns.events),
         "warnings": find_warnings(
             summary.row, record, calls, max_output=None if request is None else request.max_output
         ),
@@ -149,6 +150,7 @@ def _nothing() -> dict[str, Any]:
         "links": [],
         "blocks": [],
         "calls": [],
+        "vendor_calls": [],
         "warnings": [],
         "request": _NO_REQUEST,
         "curl": "",

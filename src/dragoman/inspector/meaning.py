@@ -21,6 +21,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import summary_of
 
 
 class MeaningRow(Struct, gc=False, omit_defaults=True):
@@ -86,6 +87,8 @@ def meaning_row(event: Event) -> MeaningRow:
             return MeaningRow("start", event.model)
         case BlockStart() if event.kind in CALL_KINDS:
             return MeaningRow("call start", f"{event.name} {event.call_id}".strip())
+        case BlockStart() if event.server is not None:
+            return _cut("block start", f"{event.kind} {summary_of(event.server)}", "")
         case BlockStart():
             return MeaningRow("block start", str(event.kind))
         case BlockEnd() if not event.complete:

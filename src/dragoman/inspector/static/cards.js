@@ -20,6 +20,38 @@ export function callCards(exchange, { onCall, onMarker }) {
 }
 
 /**
+ * The cards of tools that the vendor ran. Addresses are text: a recording must not make a viewer's browser go anywhere.
+ * @param {any} exchange
+ * @param {{onBlock: (block: number) => void}} options
+ * @returns {HTMLElement[]}
+ */
+export function vendorCards(exchange, { onBlock }) {
+  return exchange.vendor_calls.map((call) => {
+    const name = h("button", { type: "button", class: "name", title: "Select this call", onclick: () => onBlock(call.block) }, call.does);
+    const title = h("div", { class: "title" }, name, chip("accent", "run by the vendor"), call.state === "complete" ? null : chip("error", call.state));
+    return h("article", { class: "card", "aria-label": `Run by the vendor: ${call.does}` }, title, vendorFacts(call), call.arguments ? h("pre", { class: "json" }, jsonNodes(call.arguments)) : null, call.output ? h("pre", { class: "json" }, call.output) : null, sourceRows(call));
+  });
+}
+
+function vendorFacts(call) {
+  const rows = [];
+  const add = (term, value) => rows.push(h("dt", {}, term), h("dd", {}, value));
+  for (const query of call.queries) add("Query", query);
+  if (call.error) add("Failed", call.error);
+  if (call.upstream_id) add("Upstream id", h("code", {}, call.upstream_id));
+  const found = call.sources.length + call.more_sources;
+  if (found) add("Sources", number(found));
+  return h("dl", { class: "kv" }, rows);
+}
+
+function sourceRows(call) {
+  if (!call.sources.length) return null;
+  const rows = call.sources.map((source) => h("li", {}, h("span", { class: "trim", title: source.title }, source.title), h("code", { class: "trim", title: source.url }, source.url)));
+  if (call.more_sources) rows.push(h("li", { class: "dim" }, `and ${number(call.more_sources)} more`));
+  return h("ol", { class: "sources", "aria-label": "Sources" }, rows);
+}
+
+/**
  * State, repair and repetition of a call as chips.
  * @param {any} call
  */

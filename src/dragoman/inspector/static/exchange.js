@@ -1,6 +1,6 @@
 // One exchange: which upstream bytes became which event, and what the client got.
 
-import { attemptRows, callCards, warningRows } from "./cards.js";
+import { attemptRows, callCards, vendorCards, warningRows } from "./cards.js";
 import { Columns } from "./columns.js";
 import { diffValues, diffView } from "./diff.js";
 import { count, h, moment, number, replace, seconds, setText } from "./dom.js";
@@ -154,9 +154,10 @@ class ExchangeView {
   #fillAside() {
     const { calls, warnings, more } = this.exchange;
     this.callCards = callCards(this.exchange, { onCall: (call) => this.#selectCall(call), onMarker: (from, to) => this.#selectBytes(from, to) });
-    this.callCount.textContent = more ? "" : number(calls.length);
+    const ran = vendorCards(this.exchange, { onBlock: (block) => this.#selectBlock(block) });
+    this.callCount.textContent = more ? "" : number(calls.length + ran.length);
     this.warningCount.textContent = number(warnings.length);
-    replace(this.cards, this.callCards.length ? this.callCards : h("p", { class: "none" }, more ? READING : "No tool call in this response."));
+    replace(this.cards, this.callCards.length || ran.length ? [...ran, ...this.callCards] : h("p", { class: "none" }, more ? READING : "No tool call in this response."));
     replace(this.warnings, warnings.length ? warningRows(warnings) : h("p", { class: "none" }, "No warnings."));
   }
 
@@ -187,8 +188,11 @@ class ExchangeView {
   }
 
   #selectCall(call) {
-    const block = this.map.blockOfCall(call);
-    if (block === null) return;
+    this.#selectBlock(this.map.blockOfCall(call));
+  }
+
+  #selectBlock(block) {
+    if (block === null || !this.map.blocks[block]) return;
     this.select({ kind: "block", block });
     this.#bringColumns();
   }
