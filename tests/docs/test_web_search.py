@@ -1,0 +1,71 @@
+"""docs/web-search.md: the table of vendors agrees with the profiles, and each vendor has settings that search."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dragoman.gateway.config.vendors import profile_for
+from dragoman.profiles import for_model, profile
+from dragoman.profiles.catalogue import PROFILES
+from dragoman.toolcalls.detection import bare_name
+
+PAGE = (Path(__file__).parents[2] / "docs" / "web-search.md").read_text("utf-8")
+TABLE = PAGE.partition("## Who can")[2].partition("## ")[0]
+EXAMPLES = {
+    name: table
+    for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    for name, table in tomllib.loads(text).get("upstreams", {}).items()
+    if name != "mine"  # of no vendor
+}
+# Models that search, of vendors whose other models do not.
+MODELS = {"openai": "gpt-5-search-api", "openai-reasoning": "gpt-5-search-api", "groq": "compound"}
+# Rows stand for profiles of the same host, and for gateways that forward to vendors.
+SAME = {"openai-reasoning": "openai"}
+DIALECTS = ("chat", "anthropic", "responses", "gemini")
+
+
+def listed() -> set[tuple[str, str]]:
+    """Return the dialects and profiles of the table."""
+    rows = [line.split("|") for line in TABLE.splitlines() if line.startswith("| ")][1:]
+    return {
+        (dialect, name)
+        for row in rows
+        for dialect in re.findall(r"`([^`]+)`", row[2])
+        for name in re.findall(r"`([^`]+)`", row[3])
+    }
+
+
+def searches(name: str, dialect: str) -> bool:
+    model = MODELS.get(name, "")
+    return for_model(profile(name), bare_name(model), None, dialect).runs("web_search", dialect)
+
+
+def test_everyone_in_the_table_searches() -> None:
+    assert listed()
+    assert [] == [(dialect, name) for dialect, name in listed() if not searches(name, dialect)]
+
+
+def test_every_chat_host_that_searches_is_in_the_table() -> None:
+    found = {("chat", SAME.get(name, name)) for name in PROFILES if searches(name, "chat")}
+
+    assert found == {(dialect, name) for dialect, name in listed() if dialect == "chat"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_settings_of_each_vendor_lead_to_a_search(name: str) -> None:
+    table = EXAMPLES[name]
+    used = table.get("profile") or profile_for(table["base_url"], table["dialect"])
+
+    assert searches(used, table["dialect"])
+    assert (table["dialect"], used) in listed()
+
+
+def test_every_vendor_of_the_table_has_settings() -> None:
+    shown = {
+        table.get("profile") or profile_for(table["base_url"], table["dialect"])
+        for table in EXAMPLES.values()
+    }
+
+    assert {name for _, name in listed()} - shown == {"vertex"}  # set up as in docs/gemini.md
