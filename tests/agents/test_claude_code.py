@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from dragoman.simulator.script import ScriptCall
 from tests.agents.programs import ClaudeCode
 from tests.agents.scenarios import Scenarios, assert_done, parametrize
 from tests.agents.stage import Stage
@@ -49,17 +48,6 @@ class TestClaudeCode(Scenarios):
         assert_done(done)
         assert ["I look around."] == list(done.last.reasoning)
         assert 1 == len([one for one in done.last.state if one])
-
-    def test_a_search_that_nobody_runs_is_an_error_and_no_answer_from_memory(
-        self, stage: Stage
-    ) -> None:
-        call = ScriptCall(name="WebSearch", arguments={"query": "the news of today"})
-
-        done = talk(self.program, stage, ("chat", "kimi-k2"), [Says(calls=(call,)), Says(DONE)])
-
-        assert_done(done)
-        assert 2 == len(done.asked)  # the search itself was never asked of the model
-        assert "needs the tool `web_search`" in done.last.results[0][1]
 
     def test_yesterdays_prompt_is_a_prefix_of_todays(self, stage: Stage) -> None:
         call = self.program.shell("echo looked")
