@@ -53,6 +53,7 @@ def test_no_view_scrolls_sideways(
 def test_no_cell_of_the_list_is_cut_off(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
     settle(page)
+    expect(page.locator(".chip", has_text="cache broke")).to_have_count(1)  # beside two others
     for width in (861, 900, 979, 980, 1024, 1279, 1280, 1399, 1400, 1439, 1440, 1560, 1600):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(60)
@@ -61,3 +62,20 @@ def test_no_cell_of_the_list_is_cut_off(page: Page, story: Served) -> None:
                 .map((cell) => cell.getBoundingClientRect().right))"""
         )
         assert right <= width - 12, f"a cell ends at {right} of {width}"
+        cut = page.evaluate(
+            """() => [...document.querySelectorAll(".list .row:not([hidden]) .probs")]
+                .filter((cell) => cell.lastElementChild?.getBoundingClientRect().right > cell.getBoundingClientRect().right + 0.5)
+                .map((cell) => cell.textContent)"""
+        )
+        assert [] == cut, f"chips are cut off at {width}"
+
+
+def test_no_fact_is_cut_off_on_a_phone(watched: Watched, story: Served, views: list[str]) -> None:
+    page = watched.page(360, 800)
+    for view in views:
+        page.goto(story.url + view)
+        settle(page)
+        cut = page.locator(".facts dd").evaluate_all(
+            "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+        )
+        assert [] == cut, view

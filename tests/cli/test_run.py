@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from dragoman.recorder.recording import read_recording
 from dragoman.simulator.server import Simulator
 from tests.support.forward_proxy import forward_proxy
 
@@ -172,6 +173,18 @@ def test_lines_go_where_they_are_wanted(stage: Stage) -> None:
 
     assert "log: lines.jsonl" in ran.err
     assert "/v1/messages" in (stage.work / "lines.jsonl").read_text("utf-8")
+
+
+def test_an_agents_exchanges_are_recorded(stage: Stage) -> None:
+    ran = stage.run_process("claude", "--record", "recordings")
+
+    assert 200 == ran.report["status"]
+    assert "Traceback" not in ran.err
+    (file,) = (stage.work / "recordings").iterdir()
+    recording = read_recording(file)
+    assert ("anthropic", None) == (recording.opening.dialect, recording.torn_at)
+    assert recording.outcome is not None
+    assert "Hello" in b"".join(one.data.data for one in recording.written).decode()
 
 
 def test_a_log_that_cannot_be_written_is_one_line(stage: Stage) -> None:

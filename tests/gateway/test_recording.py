@@ -22,6 +22,17 @@ def test_only_problems_are_kept_where_only_they_are_wanted(tmp_path: Path) -> No
     assert all(one.outcome is not None for one in kept)
 
 
+def test_a_loss_is_a_problem_if_the_settings_name_it(tmp_path: Path) -> None:
+    """A Chat upstream has no `top_k`; the loss has a code, which a glob names."""
+    asked = question("anthropic", "chat/plain") | {"top_k": 5}
+    for problems, count in (((), 0), (("no_such_*",), 0), (("*dropped*",), 1)):
+        folder = tmp_path / str(len("".join(problems)))
+        with recording_gateway(folder, when="problems", problems=problems) as found:
+            post(found, "anthropic", asked)
+        kept = recorded(folder)
+        assert count == len(kept), problems
+
+
 def test_a_long_exchange_that_may_be_a_problem_is_held_up_to_the_limit(tmp_path: Path) -> None:
     with recording_gateway(tmp_path, when="problems", max_file_bytes=8192) as found:
         model = "chat/plain+text:64+bad-json-args"

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from dragoman.dialects.chat import answer_reader
+from dragoman.recorder.recording import read_recording
 from dragoman.turn.events import FinishReason
 
 
@@ -29,3 +30,12 @@ def test_a_changed_table_is_found_at_its_event(
     assert result.exit_code == 1
     assert '- {"event":"finish","reason":"stop"' in result.output
     assert '+ {"event":"finish","reason":"refusal"' in result.output
+    index = next(
+        at
+        for at, event in enumerate(read_recording(recorded).answered.events)
+        if b'"finish"' in bytes(event)
+    )
+    assert f"  event {index}\n" in result.output
+    coloured = CliRunner().invoke(main, ["diff", str(recorded)], color=True)
+    assert '\x1b[31m  - {"event":"finish","reason":"stop"' in coloured.output
+    assert '\x1b[32m  + {"event":"finish","reason":"refusal"' in coloured.output

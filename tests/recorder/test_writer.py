@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,9 +16,10 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
+from dragoman.recorder.writer import file_name
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, settings_for, stand
-from tests.support.recordings import recorded, recording_gateway
+from tests.support.recordings import RECORDING, recorded, recording_gateway
 from tests.support.serving import serving, simulating
 from tests.support.simulator import question
 from tests.support.waiting import until
@@ -76,6 +78,17 @@ def test_the_oldest_recordings_are_deleted_beyond_the_limits(tmp_path: Path) -> 
     with recording_gateway(tmp_path, max_bytes=1) as found:
         post(found, "chat")
     assert not list(tmp_path.iterdir())
+
+
+def test_recordings_are_deleted_when_they_are_old(tmp_path: Path) -> None:
+    names = [file_name(time.time() - days * 86_400, f"req_{days}") for days in (0.5, 1.5, 8.0)]
+    for name in names:
+        (tmp_path / name).write_bytes(RECORDING.read_bytes())
+    with recording_gateway(tmp_path, max_age_days=1) as found:
+        post(found, "chat")
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert names[0] == left[0]
+    assert len(left) == 2
 
 
 def test_a_long_recording_ends_at_its_limit_and_counts_the_rest(tmp_path: Path) -> None:

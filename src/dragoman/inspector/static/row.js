@@ -108,7 +108,7 @@ export function statusText(row) {
  */
 export function problemChips(problems, most = Infinity) {
   const sorted = [...problems].sort((a, b) => (SEVERITY[a.level] ?? 3) - (SEVERITY[b.level] ?? 3));
-  const chips = sorted.slice(0, most).map(({ label, level }) => h("span", { class: level === "plain" ? "chip" : `chip ${level}` }, label));
+  const chips = sorted.slice(0, most).map(({ label, level }) => h("span", { class: level === "plain" ? "chip" : `chip ${level}`, title: plain(label) }, label));
   const rest = sorted.slice(most);
   if (rest.length) chips.push(h("span", { class: "chip", title: rest.map(({ label }) => label).join(", ") }, `+${rest.length}`));
   return chips;
