@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiohttp
-from tests.support.gateway import DIALECTS, PATHS
+from tests.support.gateway import ALL_DIALECTS, PATHS
 from tests.support.serving import Served, serving, serving_process
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 from tests.support.views import seen
 
 ROOT: Final = Path(__file__).parent.parent
@@ -93,7 +93,9 @@ class Load:
         self._begun = time.monotonic()
         self._chance = random.Random(1)
         self.outcomes: Counter[str] = Counter()
+        self.firsts: list[float] = []  # seconds from a request to the first bytes of its stream
         self.samples: list[Sample] = []
+        self.open = 0  # streams
 
     async def run(self) -> None:
         connector = aiohttp.TCPConnector(limit=0)
@@ -110,7 +112,7 @@ class Load:
                 last = self.samples[-1]
                 print(
                     f"{last.seconds:5.0f} s  {last.resident / 1e6:4.0f} MB  {last.descriptors} descriptors"
-                    f"  {dict(self.outcomes)}",
+                    f"  {self.open} open  {dict(self.outcomes)}",
                     flush=True,
                 )
 
@@ -120,6 +122,7 @@ class Load:
             kind = self._chance.random()
             fault = self._chance.choice(FAULTS) if kind < SHARE else ""
             leaves = SHARE <= kind < 2 * SHARE
+            self.open += 1
             try:
                 self.outcomes[await self._stream(http, fault, leaves=leaves)] += 1
             except (
@@ -130,18 +133,22 @@ class Load:
                 ValueError,
             ) as error:
                 self.outcomes[f"WRONG {type(error).__name__}: {str(error)[:100]}"] += 1
+            finally:
+                self.open -= 1
 
     async def _stream(self, http: aiohttp.ClientSession, fault: str, *, leaves: bool) -> str:
-        dialect = self._chance.choice(DIALECTS)
+        dialect = self._chance.choice(ALL_DIALECTS)
         text = f"{self._chance.getrandbits(64)} {WORDS}"
         quirks = "".join(f"+{one}" for one in (f"chunk:{CHUNK}", f"pace:{PACE}", fault) if one)
-        body = question(dialect, f"plain{quirks}", f"sim: say {text}")
-        async with http.post(self._served.url + PATHS[dialect], json=body) as response:
+        path, body = wire(dialect, question(dialect, f"plain{quirks}", f"sim: say {text}"))
+        begun = time.monotonic()
+        async with http.post(self._served.url + path, json=body) as response:
+            data = await response.content.readany()
+            self.firsts.append(time.monotonic() - begun)
             if leaves and response.status == 200:
-                await response.content.readany()
                 response.close()
                 return "left"
-            data = await response.read()
+            data += await response.read()
         if fault:
             assert response.status >= 500 or b"error" in data, "a broken response looks complete"
             return "broken, and reported as such"
@@ -160,8 +167,12 @@ class Load:
         wrong = sum(count for name, count in self.outcomes.items() if name.startswith("WRONG"))
         for name, count in self.outcomes.most_common():
             print(f"{count:8} {name}")
+        firsts = sorted(self.firsts)
+        median, late = firsts[len(firsts) // 2], firsts[len(firsts) * 99 // 100]
+        print(f"first bytes: median {median:.3f} s, 99 of 100 within {late:.3f} s, the last after {firsts[-1]:.3f} s")  # fmt: skip
         print(
-            f"memory {grown / 1e6:+.1f} MB, descriptors {more:+} in {last.seconds - first.seconds:.0f} s"
+            f"memory {first.resident / 1e6:.0f} MB, {grown / 1e6:+.1f} MB, descriptors {more:+}"
+            f" in {last.seconds - first.seconds:.0f} s"
         )
         return wrong > 0 or grown > MORE_BYTES or more > MORE_DESCRIPTORS
 

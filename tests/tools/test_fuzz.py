@@ -2,9 +2,11 @@
 
 import random
 import time
+from collections.abc import Callable
 
 import pytest
-from tools.fuzz.targets import TARGETS, Choice, Target, judge
+from tools.fuzz.judge import judge, judge_growth
+from tools.fuzz.targets import TARGETS, Choice, Target
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -22,11 +24,47 @@ def test_seeds_and_their_damaged_copies_pass(name: str) -> None:
         judge(target, bytes(damaged))
 
 
-def test_an_input_that_takes_too_long_fails() -> None:
+@pytest.mark.parametrize("name", TARGETS)
+def test_time_and_memory_grow_with_the_size_of_repeated_seeds(name: str) -> None:
+    target = TARGETS[name]
+    chance = random.Random(name)
+    seeds = list(target.seeds())
+
+    for seed in chance.sample(seeds, min(2, len(seeds))):
+        judge_growth(target, Choice.of(seed))
+
+
+def test_an_input_that_takes_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.fuzz.judge._SECONDS", 0.05)
+
     def linger(_choice: Choice) -> None:
-        end = time.process_time() + 0.6
+        end = time.process_time() + 0.06
         while time.process_time() < end:
             pass
 
     with pytest.raises(AssertionError, match="3 bytes took"):
         judge(Target(linger, list), b"abc")
+
+
+def look_back(choice: Choice) -> None:
+    """Look at everything before each 16th byte: quadratic time."""
+    for at in range(0, len(choice.data), 16):
+        choice.data[:at].lower()
+
+
+def keep_prefixes(choice: Choice) -> int:
+    """Keep everything before each 256th byte: quadratic memory."""
+    kept = [choice.data[:at] for at in range(0, len(choice.data), 256)]
+    return len(kept)
+
+
+@pytest.mark.parametrize(
+    ("run", "unit"), [(look_back, "processor seconds"), (keep_prefixes, "bytes of memory")]
+)
+def test_quadratic_work_fails(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Choice], object], unit: str
+) -> None:
+    monkeypatch.setattr("tools.fuzz.judge._ATTEMPTS", 1)
+
+    with pytest.raises(AssertionError, match=unit):
+        judge_growth(Target(run, list), Choice.of(b"\0\0\0abc"))

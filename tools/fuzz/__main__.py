@@ -19,14 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tools.fuzz.targets import TARGETS, judge
+from tools.fuzz.judge import judge, judge_growth
+from tools.fuzz.targets import TARGETS, Choice
 from tools.venvs import cache, environment
 
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements" / "fuzz.txt"
 _MOST_SEEDS: Final = 2_000
 _LONGEST: Final = 300  # seconds of a number of inputs
-_STARTING: Final = 60  # seconds that a target may need besides: imports, seeds
+_STARTING: Final = 300  # seconds that a target may need besides, on a busy machine: imports, seeds
 _LIMITS: Final = ("-timeout=20", "-rss_limit_mb=2048", "-max_len=16384", "-print_final_stats=1")
 
 
@@ -38,7 +39,9 @@ def main() -> int:
     parser.add_argument("--again", type=Path)
     options = parser.parse_args()
     if options.again:
-        judge(TARGETS[options.again.parent.name], options.again.read_bytes())
+        target, given = TARGETS[options.again.parent.name], options.again.read_bytes()
+        judge(target, given)
+        judge_growth(target, Choice.of(given))
         print("it passes")
         return 0
     tools = environment("fuzz", LOCK)

@@ -8,7 +8,8 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["dragoman"]):
-    from tools.fuzz.targets import TARGETS, judge
+    from tools.fuzz.judge import judge
+    from tools.fuzz.targets import TARGETS
 
 
 def main() -> None:
