@@ -3,6 +3,7 @@
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,11 +34,21 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Print what was measured, and which tests could not run here: silence would look like success."""
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.getreports(outcome):
-            for name, value in getattr(report, "user_properties", ()):
-                if name == "measured":
-                    terminalreporter.write_line(str(value))
+    properties: list[tuple[str, Any]] = [
+        one
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for one in getattr(report, "user_properties", ())
+    ]
+    for name, value in properties:
+        if name == "measured":
+            terminalreporter.write_line(str(value))
+    # Of many measurements of one thing the largest is printed: what was measured, a number, a text.
+    figures = [value for name, value in properties if name == "largest"]
+    for what in sorted({one[0] for one in figures}):
+        values = [tuple(one) for one in figures if one[0] == what]
+        largest = max(values, key=lambda one: one[1])
+        terminalreporter.write_line(f"{what}, the largest of {len(values)}: {largest[2]}")
     # Here, and not beside those tests: the process that writes the summary loads no conftest but this.
     place = Path(__file__).parent / "gateway"
     asked = [Path(arg.partition("::")[0]).absolute() for arg in config.args]

@@ -28,7 +28,7 @@ LOCK: Final = ROOT / "requirements" / "fuzz.txt"
 _MOST_SEEDS: Final = 2_000
 _LONGEST: Final = 300  # seconds of a number of inputs
 _STARTING: Final = 300  # seconds that a target may need besides, on a busy machine: imports, seeds
-_LIMITS: Final = ("-timeout=20", "-rss_limit_mb=2048", "-max_len=16384", "-print_final_stats=1")
+_LIMITS: Final = ("-timeout=300", "-rss_limit_mb=2048", "-max_len=16384", "-print_final_stats=1")
 
 
 def main() -> int:

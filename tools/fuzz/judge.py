@@ -1,7 +1,7 @@
 """Judges one input of a target: what the target itself asserts, the time per byte, and how time and memory grow.
 
 Seconds depend on the machine and on what else runs there.  So they are processor time, compared with that of the same
-process: an input, or a piece of it, is repeated until it has 4 KB, and until it has 8 times as many bytes.  Work that
+process: an input, or a piece of it, is repeated until it has 1 KB, and until it has 8 times as many bytes.  Work that
 is linear takes 8 times as long then, quadratic work 64 times.  The same holds for the most memory that Python
 allocates, which does not depend on the machine.
 """
@@ -19,7 +19,7 @@ _SECONDS: Final = 0.5
 _SECONDS_PER_BYTE: Final = 300e-6
 _ATTEMPTS: Final = 3  # the best of them counts
 _EVERY: Final = 256  # inputs of which one is repeated; the content decides which
-_SHORT: Final = 4096  # bytes
+_SHORT: Final = 1024  # bytes
 _TIMES: Final = 8
 _TOLERANCE: Final = 3.0  # how many times more a byte of the longer input may take
 
@@ -61,8 +61,8 @@ def _judge(cost: Cost, longer: Callable[[int], Choice], target: Target) -> None:
 
     size = _SHORT * _TIMES
     for _ in range(_ATTEMPTS):
-        long = per_byte(size)
-        if long * size < cost.least or long <= _TOLERANCE * per_byte(_SHORT):
+        short, long = per_byte(_SHORT), per_byte(size)
+        if long * size < cost.least or long <= _TOLERANCE * short:
             return
         # A short input may end before the expensive part: then the next step is linear.
         if per_byte(size * _TIMES) <= _TOLERANCE * long:

@@ -432,9 +432,11 @@ def _snake_names(shape: Shape, found: dict[str, str]) -> dict[str, str]:
 
 # Older SDKs write one name with an underscore in front.
 _RENAMED: Final = {**_snake_names(_REQUEST, {}), "_responseJsonSchema": "responseJsonSchema"}
-_MAY_HOLD_SNAKE: Final = re.compile(
-    b'"(?:' + b"|".join(re.escape(name.encode()) for name in sorted(_RENAMED)) + rb')"\s*:'
+_SNAKE: Final = re.compile(
+    b'"(?:' + b"|".join(re.escape(name.encode()) for name in sorted(_RENAMED)) + b')"'
 )
+_LONGEST: Final = max(map(len, _RENAMED)) + 2
+_SEARCHED_BYTES: Final = 1024 * 1024  # at once: other threads wait for a search
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
@@ -445,7 +447,8 @@ def camel_request(body: bytes) -> bytes:
     Raises:
         MalformedError: it is not an object; carries the path.
     """
-    if _MAY_HOLD_SNAKE.search(body) is None:
+    starts = range(0, len(body), _SEARCHED_BYTES)
+    if not any(_SNAKE.search(body, at, at + _SEARCHED_BYTES + _LONGEST) for at in starts):
         return body
     return bytes(_camel(Raw(body), _REQUEST, "$"))
 
