@@ -9,7 +9,7 @@ as an ending of the client's dialect, never as a broken stream.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias, TypedDict, Unpack
+from typing import Final, Literal, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -30,7 +30,7 @@ from dragoman.toolcalls.detection import bare_name
 from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
-from dragoman.turn.answer import Answer, fold, unfold
+from dragoman.turn.answer import Answer, fold
 from dragoman.turn.continuation import Continuation
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
@@ -81,6 +81,7 @@ class TranslatedBody(Struct, frozen=True):
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
         given: Ids that the client may name later; collected with `notes_ids` only.
         findings: The tool calls that were found in text, and the problems with them.
+        paused: With `pause="return"`: what the upstream sent before it paused.  There is no body then.
     """
 
     body: bytes
@@ -90,6 +91,7 @@ class TranslatedBody(Struct, frozen=True):
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
     given: frozenset[str] = frozenset()  # ids that the client may name later
     findings: Sequence[NativeFinding] = ()
+    paused: Answer | None = None
 
 
 class ExchangeOptions(TypedDict, total=False):
@@ -243,7 +245,8 @@ class Translator:
         """The counts of the answer; of one that has not ended properly, what was generated so far."""
         if self.usage is not None and self.usage.final:
             return self.usage
-        return self._frames.assembler.usage_so_far()
+        present = self._frames.assembler.usage_so_far()
+        return present if self._continuation is None else self._continuation.spent(present)
 
     @property
     def response(self) -> bytes:
@@ -255,13 +258,35 @@ class Translator:
         """What the upstream sent before it paused; None if it did not.
 
         With `continues` only.  The shell sends the request that `Dialect.continue_request` makes of it, calls
-        `resume` and goes on feeding, or ends the answer with `give_up`.
+        `resume` when the response begins and goes on feeding, or ends the answer with `give_up` or `fail`.
         """
         return None if self._continuation is None else self._continuation.paused
 
+    @property
+    def failure(self) -> Fault | None:
+        """Why the present response failed, if the client got nothing of it and the shell may ask again.
+
+        The answer of a translator that was never paused has failed with it; after a pause the client has not seen it.
+        """
+        if self._continuation is not None and self._continuation.failure is not None:
+            return self._continuation.failure
+        return self.outcome if not self.begun and isinstance(self.outcome, Fault) else None
+
+    @property
+    def repeatable(self) -> bool:
+        """Nothing of the present response was written, so the shell may ask again."""
+        return not self.begun or (self._continuation is not None and self._continuation.waits)
+
+    @property
+    def halted(self) -> bool:
+        """What still comes of the present response is of no use: the answer ended, or waits for another response."""
+        if self.outcome is not None:
+            return True
+        return self._continuation is not None and self._continuation.halted
+
     def resume(self) -> None:
-        """Expect the response to the request that continues a paused answer."""
-        if self._continuation is None or self._continuation.paused is None:
+        """Expect the response to the request that continues a paused answer; again, if that failed before content."""
+        if self._continuation is None or not self._continuation.waits:
             raise MisuseError("resume of an answer that is not paused")
         self._continuation.resume()
         self._frames = self._source.frame_reader(self._exchange)
@@ -272,11 +297,12 @@ class Translator:
         """End a paused answer as it is, and return its end for the client."""
         if self._continuation is None or self._continuation.paused is None:
             raise MisuseError("end of an answer that is not paused")
-        events = self._continuation.give_up()
-        for stage in self._stages[1:]:
+        return self._end_paused(self._continuation.give_up())
+
+    def _end_paused(self, events: list[Event]) -> bytes:
+        """Return the end of an answer that is not continued."""
+        for stage in (*self._stages[1:], *self._watchers):
             events = stage.feed(events)
-        for watcher in self._watchers:
-            events = watcher.feed(events)
         return self._render(events)
 
     def take_given(self) -> set[str]:
@@ -320,7 +346,7 @@ class Translator:
         try:
             events = self._reader.feed(data)
         except PeerError as error:
-            return self.fail(fault_of(error))
+            events = self._reader.fail(fault_of(error))
         return self._render(self._through_stages(events))
 
     def close(self) -> bytes:
@@ -340,13 +366,15 @@ class Translator:
         try:
             events = self._reader.close()
         except PeerError as error:
-            return self.fail(fault_of(error))
+            events = self._reader.fail(fault_of(error))
         return self._render(self._through_stages(events))
 
     def fail(self, fault: Fault) -> bytes:
         """End the answer with a failure that the shell found (a timeout, a lost connection)."""
         if self.outcome is not None:
             return b""
+        if self._continuation is not None and self._continuation.waits:
+            return self._end_paused(self._continuation.fail(fault))
         events = self._reader.fail(fault)
         if self._relay is None:
             return self._render(self._through_stages(events))
@@ -490,7 +518,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     watchers: Sequence[Watcher] = (),
-    earlier: Sequence[Answer] = (),
+    earlier: Sequence[bytes] = (),
+    pause: Literal["forward", "return", "end"] = "forward",
     request_id: str = "",
     **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
@@ -508,7 +537,9 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events and change none.
-        earlier: Answers that the upstream paused, which this one continues: the client gets all of it as one.
+        earlier: Bodies of answers that the upstream paused, which this one continues: the client gets one answer.
+        pause: What happens if the upstream pauses the answer.  `forward`: the client learns of it and continues the answer
+            itself.  `return`: nothing is translated, and the result has `paused`.  `end`: the answer ends there.
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
@@ -519,8 +550,17 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     before = _read_whole(body, frames, exchange)
     events = before
     stages = answer_stages(exchange, tools, stop, model, native_format)
-    if earlier:
-        events = _joined(earlier, events)
+    if earlier or pause != "forward":
+        parts = [
+            _read_whole(one, dialect(source).frame_reader(exchange), exchange) for one in earlier
+        ]
+        continuation = Continuation()
+        events = _joined(continuation, [*parts, before])
+        if pause == "return" and continuation.paused is not None:
+            so_far = structs.replace(continuation.paused, usage=continuation.spent(Usage()))
+            return TranslatedBody(b"", so_far, paused=continuation.paused)
+        if pause == "end" and continuation.paused is not None:
+            events += continuation.give_up()
     for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
@@ -550,15 +590,14 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     )
 
 
-def _joined(earlier: Sequence[Answer], events: list[Event]) -> list[Event]:
+def _joined(continuation: Continuation, parts: Sequence[list[Event]]) -> list[Event]:
     """Return the events of paused answers and of the one that continues them, as one answer."""
-    continuation = Continuation()
     out: list[Event] = []
-    for answer in earlier:
-        out += continuation.feed(unfold(answer))
-        continuation.resume()
-    out += continuation.feed(events)
-    return out if continuation.paused is None else out + continuation.give_up()
+    for part in parts:
+        if continuation.halted:
+            continuation.resume()
+        out += continuation.feed(part)
+    return out if continuation.failure is None else out + continuation.fail(continuation.failure)
 
 
 def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:

@@ -294,6 +294,19 @@ def runs_needed(request: Request, dialect: str, profile: Profile) -> bool:
     return not needed or any(can_run(tool, request, dialect, profile) for tool in needed)
 
 
+def may_pause(request: Request, dialect: str, profile: Profile) -> bool:
+    """Return whether the upstream may pause its answer until a second request comes, which the shell has to send.
+
+    A client that knows the upstream's way to pause sends that request itself.
+    """
+    tools = request.tools
+    if not tools or not _has_server_tools(tools, None):
+        return False
+    if dialect == "chat":
+        return profile.chat_search == "kimi" and all(tool.vendor != "kimi" for tool in tools)
+    return dialect == "anthropic" != request.dialect
+
+
 def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     """Refuse a request that needs vendor-run tools of which the upstream has none.
 

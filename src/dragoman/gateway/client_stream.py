@@ -44,9 +44,9 @@ class ClientStream:
     """
 
     __slots__ = (
-        "_attempt_began", "_began", "_chunked", "_connection", "_context", "_deadline", "_keeping_alive",
+        "_attempt_began", "_chunked", "_connection", "_context", "_deadline", "_keeping_alive",
         "_last_write", "_loop", "_note_gap", "_outcome", "_response", "_scope", "_streams", "_timeouts", "_writing",
-        "last_read", "translator",
+        "began", "last_read", "translator",
     )  # fmt: skip
 
     def __init__(self, context: RequestContext) -> None:
@@ -64,9 +64,9 @@ class ClientStream:
         self._timeouts = Timeouts()
         self._deadline: Fault | None = None  # set when one has passed
         self._note_gap: Callable[[float], None]  # set by `begin_attempt`
-        self._began = self._loop.time()
-        self._attempt_began = self._began
-        self._last_write = self._began
+        self.began: float = self._loop.time()
+        self._attempt_began = self.began
+        self._last_write = self.began
         self.last_read: float = 0.0  # from the upstream, in this attempt; 0: nothing yet
         self.translator: Translator | None = None  # of the upstream's stream, while there is one
 
@@ -92,7 +92,7 @@ class ClientStream:
     def note_first_content(self) -> None:
         """Record when the content began to arrive."""
         if self.last_read:
-            self._outcome.first_event = self.last_read - self._began
+            self._outcome.first_event = self.last_read - self.began
 
     def end_attempt(self) -> None:
         """Stop the clocks until the next attempt."""
@@ -139,7 +139,7 @@ class ClientStream:
 
     def _late(self, now: float) -> Fault | None:
         times = self._timeouts
-        if times.total and now - self._began >= times.total:
+        if times.total and now - self.began >= times.total:
             return _timeout(f"no complete answer within {times.total:g} s", TOTAL_TIMEOUT)
         if not self.last_read:
             if times.first_byte and now - self._attempt_began >= times.first_byte:

@@ -86,6 +86,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fetches: int = 0
     code_runs: int = 0
     retries: int = field(default_factory=int)
+    continued: int = 0  # requests that continued an answer which its upstream paused
     resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
     full: tuple[str, ...] = ()  # upstreams that had no free place
     failures: tuple[str, ...] = ()  # attempts that failed, in order
@@ -276,6 +277,7 @@ class Logger:
                     ("searches", record.searches),
                     ("fetches", record.fetches),
                     ("code runs", record.code_runs),
+                    ("continued", record.continued),
                 )
                 if number
             ),

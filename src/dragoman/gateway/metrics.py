@@ -55,6 +55,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "native_problems": ("Problems with tool calls in text.", ("family", "code")),
     "losses": ("Requests in which something was dropped or repaired.", ("code",)),
     "retries": ("Repeated attempts at the same upstream.", ("upstream",)),
+    "continuations": ("Requests that continue an answer which its upstream paused.", ("upstream",)),
     "fallbacks": (
         "Requests that went on to this upstream after another failed.",
         ("route", "upstream"),
@@ -200,6 +201,8 @@ class Metrics:
             count("cost_dollars", upstream, key, by=nanodollars(record.cost))
         if record.retries:
             count("retries", upstream, by=record.retries)
+        if record.continued:
+            count("continuations", upstream, by=record.continued)
         if record.calls:
             count("calls", upstream, by=record.calls)
         if record.searches:

@@ -69,7 +69,7 @@ class Pipe:
         """
         translator, feeder = self._translator, self._feeder
         held: list[bytes] = []
-        while not translator.begun and not translator.done:
+        while translator.repeatable and not translator.halted:
             data = await self._reply.read()
             if self._recording is not None:
                 self._recording.read(data)
@@ -91,7 +91,7 @@ class Pipe:
         out, self._out = self._out, b""
         self._reply.listen(self._forward)
         try:
-            while not self._translator.done:
+            while not self._translator.halted:
                 if out and before_write is not None:
                     before_write()
                 await self._stream.write(out)
@@ -131,7 +131,7 @@ class Pipe:
                     self._data = data
                     break
                 out = translator.feed(data)
-                if translator.done or len(out) > MAX_WRITE_BYTES:
+                if translator.halted or len(out) > MAX_WRITE_BYTES:
                     self._out = out
                     break
                 if out:

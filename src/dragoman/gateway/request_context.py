@@ -55,6 +55,7 @@ class Outcome(Struct, eq=False):
     hop: Hop | None = None  # the upstream that was chosen last
     asked: bool = False  # it was sent a request
     retries: int = 0
+    continued: int = 0  # requests that continue a paused answer
     resting: tuple[str, ...] = ()  # upstreams that were not asked first because they rest
     full: tuple[str, ...] = ()  # upstreams that had no free place
     failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
@@ -197,7 +198,8 @@ class RequestContext(Struct, frozen=True, eq=False):
             return
         prompt_tokens = usage.prompt_tokens
         self.leave(prompt_tokens + usage.output_tokens)
-        self.runtime.calibration.learn(outcome.model, outcome.guess, prompt_tokens)
+        if not outcome.continued:  # else the tokens of several requests
+            self.runtime.calibration.learn(outcome.model, outcome.guess, prompt_tokens)
 
     def note_cost(self, hop: Hop, usage: Usage | None, in_head: float | None = None) -> None:
         """Keep what a response cost: as the upstream reports it, some only `in_head`; else by the price table."""
@@ -281,6 +283,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         fetches=0 if usage is None else usage.fetches,
         code_runs=0 if usage is None else usage.code_runs,
         retries=outcome.retries,
+        continued=outcome.continued,
         resting=outcome.resting,
         full=outcome.full,
         failures=outcome.failures,

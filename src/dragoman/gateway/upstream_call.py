@@ -1,13 +1,14 @@
 """The upstream's side of a request: each upstream in turn, each attempt, and the response as it arrives.
 
-Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` decides what follows a failure.
+Reads, feeds and writes; the core knows what a dialect looks like, `upstream_request.py` writes the request, `retry.py`
+decides what follows a failure, and `continuations.py` how far an answer is continued that its upstream pauses.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from aiohttp import web
 from msgspec import Struct, structs
@@ -15,16 +16,16 @@ from msgspec import Struct, structs
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.server_tools import needed_tools, runs_needed
-from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
+from dragoman.errors import DragomanError, TooLargeError
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.config.settings import Route
+from dragoman.gateway.continuations import Bounds, Paused
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
 from dragoman.gateway.logging import Fact
 from dragoman.gateway.pipe import Pipe
-from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.reasoning_memory import NOTHING_RESTORED, count_restored
+from dragoman.gateway.plan import upstream_headers
 from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
@@ -37,6 +38,7 @@ from dragoman.gateway.retry import (
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.traces import AttemptTrace, RequestTrace
 from dragoman.gateway.upstream_places import take_place
+from dragoman.gateway.upstream_request import UpstreamRequest
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
 from dragoman.translate import (
@@ -47,9 +49,8 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
-from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish
+from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish, Usage
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -134,9 +135,8 @@ class UpstreamCall:
     """One upstream, asked for one request: as often as the retry policy allows."""
 
     __slots__ = (
-        "_accepted", "_attempts", "_body", "_client_dialect", "_context", "_given", "_hop", "_notes_ids", "_outcome",
-        "_profile", "_recording", "_restored", "_retries", "_runtime", "_stop", "_stores", "_stream", "_trace",
-        "_translates", "_wire",
+        "_accepted", "_attempts", "_bodies", "_bounds", "_client_dialect", "_context", "_given", "_hop", "_notes_ids",
+        "_options", "_outcome", "_paused", "_recording", "_retries", "_runtime", "_stores", "_stream", "_trace", "_written",
     )  # fmt: skip
 
     def __init__(
@@ -152,53 +152,63 @@ class UpstreamCall:
         self._accepted = accepted
         self._stream = stream
         self._hop = hop
+        self._written = UpstreamRequest(context, accepted, hop)
         self._retries = Retries(hop.upstream, has_stop=bool(accepted.request.stop))
-        self._profile = hop.profile  # completed by what the upstream has shown
         self._client_dialect = dialect(context.dialect)
-        # The request is translated; within one dialect the client's bytes pass unchanged.
-        self._translates: bool = hop.upstream.dialect != context.dialect
         self._notes_ids = self._may_name_ids()
         self._stores = self._is_stored()
-        # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
-        self._body = b""
-        self._wire = ("", b"")  # the same as it is sent: the path after the base URL, and the body
-        self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
         self._attempts = 0  # made at this upstream
-        self._restored = NOTHING_RESTORED  # what was put back into the history
         self._recording: ExchangeRecording | None = context.outcome.recording
         self._trace: AttemptTrace | None = None  # of the current attempt
         self._given: list[str] = []  # ids of the upstream's state that the client was given
+        self._options = ExchangeOptions()  # of the response
+        # Of an answer that the upstream pauses, if it does.
+        self._bounds: Bounds | None = None
+        self._paused: Paused | None = None  # the last time
+        # Complete responses so far, with what their headers say of their cost.
+        self._bodies: list[tuple[bytes, float | None]] = []
 
     async def run(self) -> web.StreamResponse | Failure:
-        """Make attempts until one succeeds or the policy ends them."""
-        unwritable = await self._write()
+        """Make attempts until one succeeds or the policy ends them, and continue an answer that is paused."""
+        unwritable = await self._written.write()
         if unwritable is not None:
-            return unwritable
+            return Failure(unwritable, tries_next=True)
+        try:
+            return await self._ask()
+        except BaseException:
+            self._note_unfinished()  # its client left
+            raise
+
+    async def _ask(self) -> web.StreamResponse | Failure:
         outcome = self._outcome
         learned = False  # the refusal of an earlier attempt showed what the upstream expects
         while True:
             answer = await self._observed_attempt()
+            if isinstance(answer, Paused):
+                if await self._continues(answer):
+                    continue
+                return await self._give_up()
             if answer is EMPTY_RESPONSE:
                 self._note_empty()
             if not isinstance(answer, Fault):
                 return answer
             if outcome.stopped is not None:
-                return Failure(outcome.stopped, tries_next=False)
-            if not learned and await self._learn(answer):
+                return await self._failed(outcome.stopped, outcome.stopped, tries_next=False)
+            if not learned and self._paused is None and await self._written.learn(answer):
                 learned = True
                 outcome.retries += 1
                 fault = self._redaction().redact(answer)
                 outcome.note_failure(self._hop, self._attempts, fault)
                 self._debug("retrying with other reasoning", reason=fault.message)
-                unwritable = await self._write()
+                unwritable = await self._written.write()
                 if unwritable is not None:
-                    return unwritable
+                    return Failure(unwritable, tries_next=True)
                 continue
             delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
             fault = self._redaction().redact(answer)
             outcome.note_failure(self._hop, self._attempts, fault)
             if delay is None:
-                return Failure(fault, tries_next=tries_next_upstream(answer))
+                return await self._failed(answer, fault, tries_next=tries_next_upstream(answer))
             outcome.retries += 1
             self._debug("retrying", seconds=round(delay, 2), reason=fault.message)
             await self._stream.pause(delay)
@@ -213,7 +223,21 @@ class UpstreamCall:
             model=self._hop.model,
         )
 
-    async def _observed_attempt(self) -> web.StreamResponse | Fault:
+    async def _failed(
+        self, fault: Fault, redacted: Fault, *, tries_next: bool
+    ) -> web.StreamResponse | Failure:
+        """Return a failure; one of a request that continues an answer ends the answer."""
+        if self._paused is None:
+            return Failure(redacted, tries_next=tries_next)
+        translator = self._stream.translator
+        if translator is None:
+            self._outcome.usage = self._paused.spent
+            self._note_unfinished()
+            return Failure(redacted, tries_next=False)
+        await self._finish(translator, translator.fail(fault))
+        return await self._stream.end()
+
+    async def _observed_attempt(self) -> web.StreamResponse | Fault | Paused:
         """Make one attempt, and record whether the upstream is well."""
         health = self._runtime.health(self._hop)
         health.started(asyncio.get_running_loop().time())
@@ -223,7 +247,6 @@ class UpstreamCall:
             answer = await self._attempt()
         except BaseException:
             health.abandoned()  # its client left
-            self._note_unfinished()
             if self._trace is not None:
                 self._trace.leave()
             raise
@@ -271,93 +294,47 @@ class UpstreamCall:
                 **facts,
             )
 
-    # --- the request -------------------------------------------------------------------------------
+    # --- an answer that is paused --------------------------------------------------------------------
 
-    async def _learn(self, fault: Fault) -> bool:
-        """Learn from a refusal what the upstream expects; return whether another attempt may succeed."""
-        body, hosts, hop = self._body, self._runtime.reasoning_hosts, self._hop
-        return await self._runtime.heavy.run(len(body), lambda: hosts.learn(hop, fault, body))
+    async def _continues(self, paused: Paused) -> bool:
+        """Prepare the request that continues a paused answer; return False if there is none."""
+        self._paused = paused
+        if self._bounds is None:
+            settings, request = self._context.plan.settings.continuations, self._accepted.request
+            self._bounds = Bounds(settings, request, self._stream.began)
+        bound = self._bounds.passed(paused, asyncio.get_running_loop().time())
+        if not bound and not await self._written.continue_with(paused.answer):
+            bound = "max_request_bytes"
+        self._debug("answer paused", requests=self._bounds.requests, bound=bound)
+        if bound:
+            return False
+        self._outcome.continued = self._bounds.requests
+        self._retries = Retries(self._hop.upstream, has_stop=True)
+        return True
 
-    async def _write(self) -> Failure | None:
-        """Write the request in the upstream's dialect, or return why that is impossible."""
-        self._profile = self._runtime.reasoning_hosts.profile_for(self._hop)
-        memory = self._runtime.memory
-        if memory.is_shared:
-            request, owner = self._accepted.request, self._context.owner
-            await memory.fetch(request, owner, self._profile.origin)
-        try:
-            size = len(self._accepted.client.body)
-            await self._runtime.heavy.run(size, self._write_now)
-        except (MalformedError, UntranslatableError, TooLargeError) as error:
-            return Failure(fault_of_request(error), tries_next=True)
-        restored = self._restored
-        if self._context.logs_steps:
-            if restored is not NOTHING_RESTORED:
-                self._debug(
-                    "history restored", reasoning=restored.reasoning, arguments=restored.arguments
-                )
-            self._debug(
-                "request written",
-                dialect=self._hop.upstream.dialect,
-                bytes=len(self._body),
-                losses=", ".join(dict.fromkeys(one.code for one in self._outcome.request_losses)),
-            )
-        return None
+    async def _give_up(self) -> web.StreamResponse | Failure:
+        """End a paused answer that is not continued."""
+        translator = self._stream.translator
+        if translator is not None:
+            await self._finish(translator, translator.give_up())
+            return await self._stream.end()
+        answer = await self._translate(pause="end")
+        assert isinstance(answer, web.StreamResponse)  # noqa: S101 -- what was paused has not failed
+        return answer
 
-    def _write_now(self) -> None:
-        accepted, hop, profile = self._accepted, self._hop, self._profile
-        route, memory, owner = accepted.choice.route, self._runtime.memory, self._context.owner
-        request = memory.restore(
-            accepted.request,
-            owner,
-            profile.origin,
-            arguments=self._translates,
-            signed_only=profile.replay_reasoning == "never",
-        )
-        self._restored = NOTHING_RESTORED
-        if request is not accepted.request:
-            self._restored = count_restored(accepted.request, request)
-            if not self._translates and self._may_replay:
-                # The client sends reasoning itself; messages in which it was completed are written with it.
-                profile = structs.replace(profile, replay_reasoning="always")
-        written = write_request(
-            self._client_request(),
-            target=hop.upstream.dialect,
-            changed=None if request is accepted.client.request else request,
-            profile=profile,
-            model=hop.model,
-            strict=route.strict,
-            repair_history=route.repair_history,
-            prefill=route.prefill,
-            known_ids=memory.known_ids(accepted.request, owner),
-            limits=self._context.plan.settings.server.limits,
-        )
-        self._outcome.request_losses = written.losses
-        self._body = extra_fields(hop, route, written.body)
-        self._wire = dialect(hop.upstream.dialect).wire_request(self._body)
-        self._stop = written.stop
-
-    @property
-    def _may_replay(self) -> bool:
-        """The upstream is not known to refuse reasoning."""
-        return self._hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
-
-    def _client_request(self) -> ClientRequest:
-        """Return the client's request; bytes that pass go without a line that only one vendor can use.
-
-        A request that is translated needs nothing: its reader has dropped the line.
-        """
-        client, spoken = self._accepted.client, self._client_dialect
-        strips = self._context.plan.settings.guards.strip_billing and not self._translates
-        if spoken.strip_billing is None or not strips or self._hop.profile.origin == spoken.vendor:
-            return client
-        body = spoken.strip_billing(client.body)
-        return client if body is client.body else structs.replace(client, body=body)
+    def _resumed(self, reply: Reply) -> Translator | None:
+        """Return the translator of a paused answer, for the response that continues it; None: this is the first."""
+        translator = self._stream.translator
+        if self._paused is None or translator is None:
+            return None
+        translator.resume()
+        self._record_reply(reply)
+        return translator
 
     # --- one attempt -------------------------------------------------------------------------------
 
-    async def _attempt(self) -> web.StreamResponse | Fault:
-        """Return the client's response, or a failure of which the client has seen nothing."""
+    async def _attempt(self) -> web.StreamResponse | Fault | Paused:
+        """Return the client's response, or a failure of which the client has seen nothing, or a pause."""
         outcome, stream, request = self._outcome, self._stream, self._accepted.request
         translator: Translator | None = None
         try:
@@ -374,8 +351,10 @@ class UpstreamCall:
                         return await self._forward_body(reply)
                     outline = request.outline()
                     del request  # `AcceptedRequest` alone holds it, and releases it
-                    translator = self._translator(reply, outline)
+                    translator = self._resumed(reply) or self._translator(reply, outline)
                     if await self._forward_stream(reply, translator, outline):
+                        if translator.paused is not None:
+                            return Paused(translator.paused, translator.spent)
                         return await stream.end()
                     if translator.empty:
                         return EMPTY_RESPONSE
@@ -387,8 +366,8 @@ class UpstreamCall:
             self._recording.failed(fault)
         if translator is None:
             return fault
-        if not translator.begun:
-            return translator.outcome if isinstance(translator.outcome, Fault) else fault
+        if translator.repeatable:
+            return translator.failure or fault
         await self._finish(translator, translator.fail(fault))
         return await stream.end()
 
@@ -402,25 +381,24 @@ class UpstreamCall:
             hop,
             self._accepted.choice.route,
             self._context.headers,
-            same_dialect=not self._translates,
+            same_dialect=not self._written.translates,
         )
         if self._trace is not None:
             headers |= self._trace.headers()
-        path, body = self._wire
-        url = plan.url(hop.upstream_name, path)
+        url = plan.url(hop.upstream_name, self._written.path)
         if self._recording is not None:
             self._recording.asked(
                 upstream=hop.upstream_name,
                 model=hop.model,
                 url=str(url),
                 headers=headers,
-                body=self._body,
+                body=self._written.body,
             )
         return await self._runtime.connector.open(
             "POST",
             url,
             headers=headers,
-            body=body,
+            body=self._written.sent,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
             proxy=plan.proxy(hop.upstream_name),
@@ -450,34 +428,53 @@ class UpstreamCall:
 
     # --- a complete response -------------------------------------------------------------------------
 
-    async def _forward_body(self, reply: Reply) -> web.StreamResponse | Fault:
-        context, outcome, hop = self._context, self._outcome, self._hop
-        limit = context.plan.settings.server.limits.max_response_bytes
+    async def _forward_body(self, reply: Reply) -> web.StreamResponse | Fault | Paused:
+        limit = self._context.plan.settings.server.limits.max_response_bytes
         body = await reply.read_all(limit, self._stream.note_read)
         if body is None:
             return fault_of(TooLargeError("max_response_bytes", limit))
         reply.release()
-        watchers, options = self._watchers(), self._options(self._accepted.request)
+        if self._paused is None:
+            self._options = self._make_options(self._accepted.request)
         if self._recording is not None:
-            self._record_reply(reply, options)
+            self._record_reply(reply)
             self._recording.read(body)
             self._recording.read(b"")
+        self._bodies.append((body, reported_cost(reply.headers)))
+        answer = await self._translate(pause="return" if self._written.may_pause else "forward")
+        if isinstance(answer, Fault):
+            self._bodies.pop()  # it may be asked for again
+        return answer
+
+    async def _translate(
+        self, *, pause: Literal["forward", "return", "end"]
+    ) -> web.StreamResponse | Fault | Paused:
+        """Translate the complete response, or several that are one answer."""
+        context, outcome, hop = self._context, self._outcome, self._hop
+        *earlier, body = (data for data, _ in self._bodies)
+        watchers = self._watchers()
+        if self._recording is not None:
             watchers = (*watchers, self._recording.watch)
         translated = await self._runtime.heavy.run(
-            len(body),
+            len(body) + sum(map(len, earlier)),
             lambda: translate_body(
                 body,
                 source=hop.upstream.dialect,
                 target=context.dialect,
                 model=hop.model,
                 native_format=hop.native_format,
-                stop=self._stop,
+                stop=self._written.stop,
                 request_id=context.id,
                 watchers=watchers,
-                **options,
+                earlier=earlier,
+                pause=pause,
+                **self._options,
             ),
         )
         answer = translated.answer
+        usage = answer.usage
+        if translated.paused is not None:
+            return Paused(translated.paused, usage or Usage())
         # Test: test_g1_error_in_a_good_answer_is_a_502_with_its_words.
         if answer.fault is not None:
             return answer.fault
@@ -487,8 +484,9 @@ class UpstreamCall:
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         outcome.answer_losses = translated.losses
         outcome.findings = translated.findings
-        usage = outcome.usage = answer.usage
-        context.note_cost(hop, usage, reported_cost(reply.headers))
+        outcome.usage = usage
+        costs = [cost for _, cost in self._bodies if cost is not None]
+        context.note_cost(hop, usage, sum(costs) if costs else None)
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         self._log_answer()
@@ -506,16 +504,20 @@ class UpstreamCall:
         return JsonResponse(translated.body, headers=headers)
 
     def _note_unfinished(self) -> None:
-        """Keep what a response cost whose client left: the upstream bills what it has generated."""
+        """Keep what an answer cost that has no end: the upstream bills what it has generated."""
         translator = self._stream.translator
-        if translator is not None and translator.begun and self._outcome.cost is None:
+        if self._outcome.cost is not None:
+            return
+        if translator is not None and translator.begun:
             self._context.note_cost(self._hop, translator.spent)
+        elif self._paused is not None:
+            self._context.note_cost(self._hop, self._paused.spent)
 
     @property
     def _may_repeat_empty(self) -> bool:
         return self._retries.may_repeat_empty(should_retry=self._outcome.should_retry)
 
-    def _options(self, request: Request) -> ExchangeOptions:
+    def _make_options(self, request: Request) -> ExchangeOptions:
         context, rendering = self._context, self._accepted.choice.rendering
         if self._stores or self._retries_truncated or context.named is not None:
             rendering = structs.replace(
@@ -525,7 +527,7 @@ class UpstreamCall:
                 framing=context.framing,
             )
         return ExchangeOptions(
-            profile=self._profile,
+            profile=self._written.profile,
             request=request,
             previous_id=self._accepted.previous_id,
             seed=context.id,
@@ -552,7 +554,7 @@ class UpstreamCall:
                 self._accepted.request,
                 self._context.owner,
                 self._hop.profile,
-                arguments=self._translates,
+                arguments=self._written.translates,
                 on_reasoning=self._outcome.note_remembered,
             ),
         )
@@ -561,10 +563,10 @@ class UpstreamCall:
 
     def _translator(self, reply: Reply, outline: Request) -> Translator:
         redaction = self._redaction()
-        options = self._options(outline)
+        self._options = self._make_options(outline)
         watchers = self._watchers()
         if self._recording is not None:
-            self._record_reply(reply, options)
+            self._record_reply(reply)
             # Before the stage that puts the upstream's name into a failure.
             watchers = (*watchers, self._recording.watch)
         return Translator(
@@ -572,37 +574,43 @@ class UpstreamCall:
             target=self._context.dialect,
             model=self._hop.model,
             native_format=self._hop.native_format,
-            stop=self._stop,
+            stop=self._written.stop,
             watchers=(*watchers, lambda _exchange: redaction),
-            **options,
+            continues=self._written.may_pause,
+            **self._options,
         )
 
     def _redaction(self) -> "FaultRedaction":
         return FaultRedaction(self._context, self._accepted.choice.route, self._hop)
 
     async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
-        """Forward the stream; return whether there was content."""
+        """Forward the stream; return whether there was content, or a pause."""
         stream = self._stream
         stream.translator = translator
         pipe = Pipe(reply, translator, stream, self._runtime.heavy, self._recording)
         await pipe.begin()
-        if not translator.begun or (translator.empty and self._may_repeat_empty):
+        pauses = translator.paused is not None
+        if (translator.repeatable and not pauses) or (translator.empty and self._may_repeat_empty):
             return False
-        stream.note_first_content()
-        self._debug("first content")
-        self._note_answer(translator)
-        self._release_request(outline)
-        await stream.open()
+        if self._paused is None:
+            stream.note_first_content()
+            self._debug("first content")
+            self._note_answer(translator)
+            self._release_request(outline)
+            await stream.open()
         last = await pipe.run(partial(self._note_ids, translator) if self._notes_ids else None)
-        await self._finish(translator, last)
+        if translator.paused is None:
+            await self._finish(translator, last)
+        else:
+            await stream.write(last)
         await reply.settle()
         return True
 
     def _release_request(self, outline: Request) -> None:
         """Drop the request from memory: the response may take long."""
-        self._body, self._wire = b"", ("", b"")
+        self._written.release()
         self._accepted.release(outline, body=not self._stores)
-        if not self._stores:
+        if not self._stores and not self._written.may_pause:
             self._context.held.release()
 
     def _note_answer(self, translator: Translator) -> None:
@@ -645,10 +653,11 @@ class UpstreamCall:
 
     # --- the recording -------------------------------------------------------------------------------
 
-    def _record_reply(self, reply: Reply, options: ExchangeOptions) -> None:
+    def _record_reply(self, reply: Reply) -> None:
         """Record that the upstream answers, and all that decides how its answer is translated."""
         if self._recording is None:
             return
+        options = self._options
         hop = self._hop
         family = hop.family
         self._recording.answered(
@@ -659,9 +668,9 @@ class UpstreamCall:
                 target=self._context.dialect,
                 model=hop.model,
                 native_format="none" if family is None else family.key,
-                stop=self._stop,
+                stop=self._written.stop,
                 stream=self._accepted.request.stream,
-                profile=self._profile,
+                profile=self._written.profile,
                 seed=options["seed"],
                 created=options["created"],
                 previous_id=options["previous_id"],
@@ -677,7 +686,7 @@ class UpstreamCall:
     def _may_name_ids(self) -> bool:
         """Return whether the client may name ids of this response later, and other clients may not."""
         shared = self._context.plan.shares_credential(self._accepted.choice.route)
-        return shared and (not self._translates or self._client_dialect.stores_responses)
+        return shared and (not self._written.translates or self._client_dialect.stores_responses)
 
     def _note_ids(self, translator: Translator) -> None:
         """Remember the ids that the client is about to be given: it may name them at once."""
@@ -693,7 +702,7 @@ class UpstreamCall:
         if self._accepted.request.store is False:
             return False
         # An upstream of this dialect may store it itself, and then knows more about it.
-        return self._translates or not self._hop.profile.supports_store
+        return self._written.translates or not self._hop.profile.supports_store
 
     async def _store(self, response: bytes) -> None:
         """Store a response before the client receives its end and can ask for it."""

@@ -14,7 +14,16 @@ from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.native import render
-from dragoman.simulator.play import EVERYTHING, Delivery, Fields, Play, ReceivedRequest, Reply
+from dragoman.simulator.paused_answers import pause, sent_back
+from dragoman.simulator.play import (
+    EVERYTHING,
+    Delivery,
+    Fields,
+    Json,
+    Play,
+    ReceivedRequest,
+    Reply,
+)
 from dragoman.simulator.searches import marked
 from dragoman.turn.request import DialectName, Request
 
@@ -51,6 +60,14 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
     request = find_dialect(dialect).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
     _refuse_what_is_not_played(request)
     fields: Fields = msgspec.json.decode(body)
+    back: list[Json] = []
+    if size := sent_back(dialect, fields):
+        # The model answers the request that began the answer.
+        messages = fields["messages"]
+        assert isinstance(messages, list)  # noqa: S101 -- they have a size
+        back = messages[-size:]
+        began = msgspec.json.encode(fields | {"messages": messages[:-size]})
+        request = find_dialect(dialect).decode_request(began, sealer=None, limits=DEFAULT_LIMITS)
     name = parse_model(request.model)
     return ReceivedRequest(
         request=request,
@@ -58,6 +75,7 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
         seed=seed_of(dialect, body),
         family=name.family,
         as_list=as_list,
+        sent_back=tuple(back),
     )
 
 
@@ -83,7 +101,8 @@ def answer(
     quirks.check(wanted)
     chosen = compose(asked) if reply is None else reply
     play = Play(asked=asked, reply=chosen, delivery=Delivery(stream=asked.request.stream))
-    return send(finished(play, quirks.due(wanted, asked.request.dialect, attempt)))
+    dialect, continues = asked.request.dialect, bool(asked.sent_back)
+    return send(finished(play, quirks.due(wanted, dialect, attempt, continues=continues)))
 
 
 def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
@@ -92,7 +111,7 @@ def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
     Raises:
         MalformedError: a quirk refuses the request, or does not fit the model.
     """
-    play = marked(quirks.apply(play, wanted, "said"))
+    play = pause(marked(quirks.apply(play, wanted, "said")))
     request = play.asked.request
     play = structs.replace(play, reply=truncation.at_stop(play.reply, request.stop))
     play = quirks.apply(render(play), wanted, "written")

@@ -27,7 +27,9 @@ _READ: Final = (
     "system", "instructions", "systemInstruction", "messages", "input", "contents", "tools", "prompt",
 )  # fmt: skip
 
-Finish: TypeAlias = Literal["stop", "stop_sequence", "tool_calls", "length", "content_filter"]
+Finish: TypeAlias = Literal[
+    "stop", "stop_sequence", "tool_calls", "length", "content_filter", "pause"
+]
 FrameKind: TypeAlias = Literal[
     "start", "open", "delta", "close", "finish", "usage", "done", "error", "other"
 ]
@@ -51,6 +53,7 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
     family: str = ""  # the grammar of calls; empty: structured calls
     as_list: bool = False  # Gemini: the stream is one JSON list
     cached_tokens: int = 0  # of its beginning, as far as the server has read it before
+    sent_back: tuple[Json, ...] = ()  # its last messages, if they are an answer that was paused
 
     @property
     def id(self) -> str:
@@ -88,6 +91,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     reasoning: str = ""
     searches: tuple[SimulatedSearch, ...] = ()  # the text cites the first source of the first one
+    blocks: tuple[Fields, ...] = ()  # Messages: what comes between reasoning and text
     text: str = ""
     calls: tuple[SimulatedCall, ...] = ()
     finish: Finish = "stop"
@@ -132,6 +136,7 @@ class Style(Struct, frozen=True, kw_only=True):
     finish: str = ""  # written unchanged, in place of the reply's finish
     leak: bool = False  # calls as text go into the reasoning
     search: str = ""  # the host whose searches these are; empty: as the request asks
+    pauses: int = 0  # that the answer has
     edits: tuple["Edit", ...] = ()  # changes to the list of events, in order
 
 

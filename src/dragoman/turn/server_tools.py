@@ -146,6 +146,7 @@ class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
 # Why a tool failed.
 UNAVAILABLE: Final = "unavailable"
 TOO_MANY: Final = "too_many_requests"
+TOO_OFTEN: Final = "max_uses_exceeded"
 
 
 def summary_of(server: ServerCall | ServerResult) -> str:

@@ -159,7 +159,7 @@ OPTIONS = [
         "chat",
         "moonshot",
         {"max_uses": 8, "allowed_domains": ["a.org"], "response_inclusion": "full"},
-        ["max_uses", "allowed_domains", "response_inclusion"],
+        ["allowed_domains", "response_inclusion"],
     ),
     ("anthropic", "responses", "openai", {"max_uses": 8, "allowed_domains": ["a"]}, []),
     ("anthropic", "responses", "openai", {"blocked_domains": ["a"]}, ["blocked_domains"]),

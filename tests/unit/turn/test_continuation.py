@@ -12,8 +12,18 @@ from dragoman.errors import MisuseError, UntranslatableError
 from dragoman.limits import DEFAULT_LIMITS as LIMITS
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import translate_request
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.continuation import Continuation
-from dragoman.turn.events import Finish, FinishReason, Start, Usage
+from dragoman.turn.events import (
+    BlockKind,
+    Fault,
+    FaultKind,
+    Finish,
+    FinishReason,
+    Start,
+    Usage,
+)
+from dragoman.turn.server_tools import TOO_OFTEN, ServerCall, ServerKind
 
 KIMI = (ROOT / "chat/search_kimi/stream.sse").read_bytes()
 ASKED: dict[str, Any] = {
@@ -101,10 +111,12 @@ def test_complete_bodies_are_joined_in_the_same_way() -> None:
         "usage": {"prompt_tokens": 90, "completion_tokens": 4},
     }
     options: dict[str, Any] = {"source": "chat", "target": "responses", "profile": "moonshot"}
-    paused = translate_body(json.dumps(first).encode(), **options).answer
-    whole = translate_body(json.dumps(second).encode(), earlier=[paused], **options)
+    begun = json.dumps(first).encode()
+    part = translate_body(begun, pause="return", **options)
+    whole = translate_body(json.dumps(second).encode(), earlier=[begun], **options)
 
-    assert FinishReason.PAUSE is paused.finish_reason
+    assert part.paused is not None
+    assert (b"", FinishReason.PAUSE) == (part.body, part.paused.finish_reason)
     body = json.loads(whole.body)
     assert ["web_search_call", "message"] == [item["type"] for item in body["output"]]
     assert (99, 20) == (body["usage"]["input_tokens"], body["usage"]["output_tokens"])
@@ -206,6 +218,127 @@ def test_anthropics_pause_is_continued_with_its_content_unchanged() -> None:
     ]
     assert "oslo" == next(i for i in response["output"] if "action" in i)["action"]["query"]
     assert (14, 7) == (response["usage"]["input_tokens"], response["usage"]["output_tokens"])
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "later"),
+    [
+        ("chat", {"tool_choice": "required"}, "auto"),
+        ("chat", {"tool_choice": "none"}, "none"),
+        ("chat", {}, None),
+        ("anthropic", {"tool_choice": {"type": "any"}}, {"type": "auto"}),
+        ("anthropic", {"tool_choice": {"type": "tool", "name": "web_search"}}, {"type": "auto"}),
+        ("anthropic", {"tool_choice": {"type": "none"}}, {"type": "none"}),
+        ("anthropic", {"tool_choice": None}, None),
+    ],
+)
+def test_a_tool_that_was_forced_and_used_is_not_forced_again(
+    name: str, body: dict[str, Any], later: Any
+) -> None:
+    call = Block(BlockKind.SERVER_CALL, server=ServerCall(ServerKind.WEB_SEARCH))
+    again = dialect(name).continue_request
+    assert again is not None
+    made = json.loads(again(json.dumps(body).encode(), Answer(Start(), (call,))))
+
+    assert later == made.get("tool_choice")
+
+
+def test_the_parts_of_a_paused_turn_are_one_message() -> None:
+    again = dialect("anthropic").continue_request
+    assert again is not None
+    body = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+    made = json.loads(again(body, Answer(Start(), (Block(BlockKind.TEXT, text="c"),))))
+
+    texts = [{"type": "text", "text": one} for one in "bc"]
+    assert {"role": "assistant", "content": texts} == made["messages"][1]
+
+
+def paused() -> Translator:
+    one = translator(continues=True)
+    one.feed(KIMI)
+    return one
+
+
+def test_a_response_that_fails_before_content_leaves_the_answer_waiting() -> None:
+    one = paused()
+    assert one.halted
+    assert one.repeatable
+    one.resume()
+    assert not one.halted
+    refused = b'data: {"error": {"message": "too busy", "code": 503}}\n\n'
+    assert b"" == one.feed(refused)
+    assert one.halted
+    assert one.repeatable
+    assert one.outcome is None
+    assert one.failure is not None
+    assert "too busy" in one.failure.message
+
+    one.resume()  # the same request again
+    assert one.failure is None
+    out = one.feed(ANSWER) + one.close()
+    assert b"4 degrees." in out
+    assert Finish(FinishReason.STOP) == one.outcome
+    assert (13_069, 22) == (one.spent.input_tokens, one.spent.output_tokens)
+
+
+def test_a_response_that_fails_after_content_ends_the_answer() -> None:
+    one = paused()
+    one.resume()
+    one.feed(ANSWER[: ANSWER.index(b"\n\n") + 2])
+    assert not one.repeatable
+    out = one.feed(b'data: {"error": {"message": "too busy", "code": 503}}\n\n')
+
+    assert b"event: error" in out
+    assert isinstance(one.outcome, Fault)
+    assert one.done
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_shell_may_end_a_paused_answer_with_a_failure(resumed: bool) -> None:
+    one = paused()
+    if resumed:
+        one.resume()
+    out = one.fail(Fault(FaultKind.TIMEOUT, "too slow"))
+
+    assert b"too slow" in out
+    assert isinstance(one.outcome, Fault)
+    assert 1 == one.spent.searches
+
+
+def test_a_call_that_was_not_sent_back_has_failed_and_those_before_have_not() -> None:
+    one = paused()
+    one.resume()
+    out = one.feed(KIMI) + one.give_up()
+    shown = [line[6:] for line in out.decode().splitlines() if "web_search_tool_result" in line]
+    results = [json.loads(line)["content_block"]["content"] for line in shown]
+
+    assert [[], {"type": "web_search_tool_result_error", "error_code": TOO_OFTEN}] == results
+
+
+def test_bodies_end_at_a_pause_if_the_shell_wants_it() -> None:
+    call = {"id": "$web_search:0", "function": {"name": "$web_search", "arguments": ARGUMENTS}}
+    message = {"content": "", "tool_calls": [call | {"type": "builtin_function"}]}
+    body = json.dumps(
+        {
+            "choices": [{"message": message, "finish_reason": "tool_calls"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 16},
+        }
+    ).encode()
+    options: dict[str, Any] = {"source": "chat", "target": "anthropic", "profile": "moonshot"}
+    ended = translate_body(body, earlier=[body, body], pause="end", **options)
+
+    assert "continuation_capped" in [loss.code for loss in ended.losses]
+    made = json.loads(ended.body)
+    assert ("end_turn", 27) == (made["stop_reason"], made["usage"]["input_tokens"])
+    assert 3 == made["usage"]["server_tool_use"]["web_search_requests"]
+
+
+def test_a_body_that_continues_and_fails_is_a_failure() -> None:
+    options: dict[str, Any] = {"source": "chat", "target": "anthropic", "profile": "moonshot"}
+    failed = translate_body(b'{"error": {"message": "too busy"}}', earlier=[KIMI], **options)
+
+    assert failed.answer.fault is not None
+    assert failed.status >= 500
 
 
 def test_costs_are_added() -> None:

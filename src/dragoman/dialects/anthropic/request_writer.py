@@ -477,14 +477,25 @@ def _marked_instruction(block: Raw) -> Raw:
 
 # --- answers that are paused ------------------------------------------------------------------------
 
+_FORCED: Final = (Raw(b'"any"'), Raw(b'"tool"'))
+
 
 def continue_request(body: bytes, answer: Answer) -> bytes:
-    """Return the request that continues a paused answer: its content is the last turn, unchanged."""
+    """Return the request that continues a paused answer: its content is the last turn, unchanged.
+
+    A forced tool was used by then; to force it again would never let the model answer.
+    """
     fields = decode(_FIELDS, body) or {}
     messages = entries_of(fields.get("messages", _NULL))
     content = [part for block in answer.blocks for part in _paused(block)]
-    paused = {"role": "assistant", "content": content}
-    fields["messages"] = Raw(encode([*messages, paused]))
+    if messages and (last := decode(_MESSAGE, messages[-1])).role == "assistant":
+        content = [*_blocks(last), *content]  # of an earlier pause, or a prefill
+        messages = messages[:-1]
+    fields["messages"] = Raw(encode([*messages, {"role": "assistant", "content": content}]))
+    used = any(block.kind is BlockKind.SERVER_CALL for block in answer.blocks)
+    choice = decode(_FIELDS, fields.get("tool_choice", _NULL)) or {}
+    if used and choice.get("type") in _FORCED:
+        fields["tool_choice"] = Raw(b'{"type":"auto"}')
     return encode(fields)
 
 

@@ -481,7 +481,8 @@ _ECHOED: Final = msgspec.json.Decoder(_EchoedCall)
 def continue_request(body: bytes, answer: Answer) -> bytes:
     """Return the request that lets Moonshot run the searches of a paused answer.
 
-    The search runs when its call comes back as it was, with its arguments as the result, to the byte.
+    The search runs when its call comes back as it was, with its arguments as the result, to the byte.  A tool that the
+    request forces was used by then.
     """
     fields = decode(_FIELDS, body)
     calls = [block.raw for block in answer.blocks if block.vendor == "kimi"]
@@ -499,4 +500,6 @@ def continue_request(body: bytes, answer: Answer) -> bytes:
     ]
     messages = entries_of(fields.get("messages", _NULL))
     fields["messages"] = Raw(encode([*messages, paused, *results]))
+    if fields.get("tool_choice") == Raw(b'"required"'):
+        fields["tool_choice"] = Raw(b'"auto"')
     return encode(fields)

@@ -229,7 +229,7 @@ _KEPT: Final[dict[ChatSearch, tuple[str, ...]]] = {
         "max_results",
         "max_tokens",
     ),
-    "kimi": (),
+    "kimi": ("max_uses",),  # the shell counts: see `may_pause`
     "zai": ("allowed", "context", "max_results"),
     "qwen": (),
     "xai": ("allowed", "blocked", "max_results"),

@@ -343,6 +343,15 @@ class Guards(Section, frozen=True):
     loop_cycle: Annotated[int, Meta(ge=1, le=64)] = 4  # longest cycle looked for
 
 
+class Continuations(Section, frozen=True):
+    """How far the gateway continues an answer that its upstream pauses: see docs/web-search.md."""
+
+    # Requests beyond the first; 0: none is sent, and Moonshot's search is not offered to clients of other vendors.
+    max_requests: Annotated[int, Meta(ge=0, le=100)] = 8
+    max_seconds: Seconds = 600.0  # after these no other is sent; 0: no limit
+    max_tokens: Count = 1_000_000  # input and output of all together, likewise; 0: no limit
+
+
 class Log(Section, frozen=True):
     format: Literal["auto", "json", "text"] = "auto"  # auto: text on a terminal
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -374,6 +383,7 @@ class Settings(Section, frozen=True):
     formats: dict[OwnFormat, FormatTable] = {}
     store: Store = Store()
     guards: Guards = Guards()
+    continuations: Continuations = Continuations()
     record: Record = Record()
     traces: TraceSettings = TraceSettings()
     log: Log = Log()

@@ -24,6 +24,7 @@ _FINISH: Final = {
     "tool_calls": "tool_use",
     "length": "max_tokens",
     "content_filter": "refusal",
+    "pause": "pause_turn",
 }
 
 
@@ -50,16 +51,8 @@ def body(play: Play) -> Fields:
     reply = play.reply
     content: list[Json] = []
     if reply.reasoning:
-        content.append(
-            {
-                "type": "thinking",
-                "thinking": _thinking(play),
-                "signature": signature(reply.reasoning),
-            }
-        )
-    for number, search in enumerate(reply.searches):
-        searched, result = _search_blocks(play, number, search)
-        content += [{**searched, "input": {"query": search.query}}, result]
+        content.append(thinking_block(play))
+    content += _found(play)
     if reply.text:
         text: Fields = {"type": "text", "text": reply.text}
         if reply.cited:
@@ -81,6 +74,12 @@ def error(status: int, message: str, request_id: str) -> Fields:
     """Return the body of an error."""
     detail: Fields = {"type": words(status).messages, "message": message}
     return {"type": "error", "error": detail, "request_id": f"req_{request_id}"}
+
+
+def thinking_block(play: Play) -> Fields:
+    """Return the reasoning of an answer as one block."""
+    thinking, sign = _thinking(play), signature(play.reply.reasoning)
+    return {"type": "thinking", "thinking": thinking, "signature": sign}
 
 
 def _thinking(play: Play) -> str:
@@ -123,12 +122,13 @@ def _blocks(play: Play) -> list[list[Frame]]:
         thoughts = [_delta("thinking", "thinking", one) for one in pieces(_thinking(play), size)]
         sign = _delta("signature", "signature", signature(reply.reasoning))
         block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, sign])
-    for number, search in enumerate(reply.searches):
-        searched, result = _search_blocks(play, number, search)
-        query = encode_body({"query": search.query}).decode()
-        parts = [_delta("input_json", "partial_json", one) for one in ("", *pieces(query, size))]
-        block({**searched, "input": {}}, parts)
-        block(result, [])  # results come whole
+    for found in _found(play):
+        asked = found.get("input")
+        given = encode_body(asked).decode() if isinstance(asked, dict) else ""
+        parts = [_delta("input_json", "partial_json", one) for one in ("", *pieces(given, size))]
+        block(
+            found | {"input": {}} if given else found, parts if given else []
+        )  # results come whole
     if reply.text:
         texts = [_delta("text", "text", one) for one in pieces(reply.text, size)]
         empty: Fields = {"type": "text", "text": ""}
@@ -150,9 +150,18 @@ def _blocks(play: Play) -> list[list[Frame]]:
     return out
 
 
-def _search_blocks(play: Play, number: int, search: SimulatedSearch) -> tuple[Fields, Fields]:
-    """Return the call of a search without its input, and its result."""
-    call_id = f"srvtoolu_{play.asked.id}{number}"
+def _found(play: Play) -> list[Fields]:
+    """Return the searches of an answer: calls and results."""
+    pairs = (
+        search_blocks(f"{play.asked.id}{number}", search)
+        for number, search in enumerate(play.reply.searches)
+    )
+    return [*play.reply.blocks, *(block for pair in pairs for block in pair)]
+
+
+def search_blocks(unique: str, search: SimulatedSearch) -> tuple[Fields, Fields]:
+    """Return the call of a search, and its result; `unique` is a part of the call's id."""
+    call_id = f"srvtoolu_{unique}"
     found: list[Json] = [
         {
             "type": "web_search_result",
@@ -164,7 +173,12 @@ def _search_blocks(play: Play, number: int, search: SimulatedSearch) -> tuple[Fi
         for url, title in search.sources
     ]
     return (
-        {"type": "server_tool_use", "id": call_id, "name": "web_search"},
+        {
+            "type": "server_tool_use",
+            "id": call_id,
+            "name": "web_search",
+            "input": {"query": search.query},
+        },
         {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found},
     )
 
@@ -199,9 +213,10 @@ def _usage(play: Play, written: int | None = None) -> Fields:
         "cache_read_input_tokens": play.asked.cached_tokens,
         "output_tokens": play.reply.output_tokens if written is None else written,
     }
-    if play.reply.searches and written is None:
+    searches = sum(one["type"] == "server_tool_use" for one in _found(play))
+    if searches and written is None:
         counts: Fields = {
-            "web_search_requests": len(play.reply.searches),
+            "web_search_requests": searches,
             "web_fetch_requests": 0,
         }
         usage["server_tool_use"] = counts

@@ -161,7 +161,8 @@ def _calls(chunk: Chunk, kind: FrameKind, call: Fields) -> Frame:
 def _function(call: SimulatedCall, arguments: Json) -> Fields:
     if call.flavor is Flavor.CUSTOM:
         return {"type": "custom", "custom": {"name": call.name, "input": arguments}}
-    return {"type": "function", "function": {"name": call.name, "arguments": arguments}}
+    kind = "builtin_function" if call.name.startswith("$") else "function"  # Moonshot's own
+    return {"type": kind, "function": {"name": call.name, "arguments": arguments}}
 
 
 def _arguments(play: Play, call: SimulatedCall) -> Json:

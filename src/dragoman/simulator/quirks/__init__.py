@@ -8,12 +8,19 @@ from typing import Final, Literal
 
 from dragoman.errors import MalformedError
 from dragoman.simulator.play import Play
-from dragoman.simulator.quirks import acceptance, content, delivery, wire_format
+from dragoman.simulator.quirks import acceptance, content, delivery, pauses, wire_format
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.request import DialectName
 
 QUIRKS: Final[dict[str, Quirk]] = {
-    row.name: row for row in (*acceptance.ROWS, *content.ROWS, *wire_format.ROWS, *delivery.ROWS)
+    row.name: row
+    for row in (
+        *acceptance.ROWS,
+        *content.ROWS,
+        *pauses.ROWS,
+        *wire_format.ROWS,
+        *delivery.ROWS,
+    )
 }
 
 QuirkValues = Sequence[tuple[str, str]]  # names and values
@@ -49,8 +56,15 @@ def apply(play: Play, asked: QuirkValues, moment: Literal["said", "written"]) ->
     return play
 
 
-def due(asked: QuirkValues, dialect: DialectName, attempt: int) -> QuirkValues:
-    """Return the quirks for the `attempt`-th request of the same body, from 1."""
+def due(
+    asked: QuirkValues, dialect: DialectName, attempt: int, *, continues: bool = False
+) -> QuirkValues:
+    """Return the quirks for the `attempt`-th request of the same body, from 1.
+
+    `continues`: the request continues a paused answer.
+    """
+    if pauses.LATE in dict(asked) and not continues:
+        return [(name, one) for name, one in asked if not QUIRKS[name].fault]
     value = dict(asked).get("fail")
     if value is None:
         return asked

@@ -1,0 +1,156 @@
+"""The request as one upstream gets it: written in its dialect, and written again to continue a paused answer."""
+
+from msgspec import structs
+
+from dragoman.dialects import dialect
+from dragoman.dialects.server_tools import may_pause
+from dragoman.errors import MalformedError, TooLargeError, UntranslatableError
+from dragoman.gateway.plan import extra_fields
+from dragoman.gateway.reasoning_memory import NOTHING_RESTORED, count_restored
+from dragoman.gateway.request_context import AcceptedRequest, RequestContext
+from dragoman.gateway.routing import Hop
+from dragoman.profiles.profile import Profile
+from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
+from dragoman.turn.answer import Answer
+from dragoman.turn.events import Fault
+
+
+class UpstreamRequest:
+    """One request for one upstream.
+
+    Attributes:
+        profile: The upstream's, completed by what the upstream has shown.
+        translates: The request is translated; within one dialect the client's bytes pass unchanged.
+        body: In the upstream's dialect: kept here alone, and dropped once the response begins.
+        path: Where the body is sent, after the base URL.
+        sent: The same as it is sent: without what the path names.
+        stop: Stop sequences that the upstream cannot match itself.
+        may_pause: The upstream may pause its answer, and the gateway continues it.
+    """
+
+    __slots__ = (
+        "_accepted", "_context", "_hop", "_restored", "body", "may_pause", "path", "profile", "sent", "stop", "translates",
+    )  # fmt: skip
+
+    def __init__(self, context: RequestContext, accepted: AcceptedRequest, hop: Hop) -> None:
+        self._context = context
+        self._accepted = accepted
+        self._hop = hop
+        self._restored = NOTHING_RESTORED  # what was put back into the history
+        self.profile: Profile = hop.profile
+        self.translates: bool = hop.upstream.dialect != context.dialect
+        self.body = self.sent = b""
+        self.path = ""
+        self.stop: tuple[str, ...] = ()
+        self.may_pause = False
+
+    async def write(self) -> Fault | None:
+        """Write the request in the upstream's dialect, or return why that is impossible."""
+        context, runtime, accepted = self._context, self._context.runtime, self._accepted
+        self.profile = runtime.reasoning_hosts.profile_for(self._hop)
+        memory = runtime.memory
+        if memory.is_shared:
+            await memory.fetch(accepted.request, context.owner, self.profile.origin)
+        try:
+            await runtime.heavy.run(len(accepted.client.body), self._write_now)
+        except (MalformedError, UntranslatableError, TooLargeError) as error:
+            return fault_of_request(error)
+        restored = self._restored
+        if context.logs_steps:
+            named = {"upstream": self._hop.upstream_name, "model": self._hop.model}
+            if restored is not NOTHING_RESTORED:
+                context.debug(
+                    "history restored",
+                    **named,
+                    reasoning=restored.reasoning,
+                    arguments=restored.arguments,
+                )
+            losses = context.outcome.request_losses
+            context.debug(
+                "request written",
+                **named,
+                dialect=self._hop.upstream.dialect,
+                bytes=len(self.body),
+                losses=", ".join(dict.fromkeys(one.code for one in losses)),
+            )
+        return None
+
+    async def learn(self, fault: Fault) -> bool:
+        """Learn from a refusal what the upstream expects; return whether another attempt may succeed."""
+        body, hosts, hop = self.body, self._context.runtime.reasoning_hosts, self._hop
+        run = self._context.runtime.heavy.run
+        return await run(len(body), lambda: hosts.learn(hop, fault, body))
+
+    async def continue_with(self, paused: Answer) -> bool:
+        """Write the request that continues a paused answer; return False if it is too large."""
+        again = dialect(self._hop.upstream.dialect).continue_request
+        assert again is not None  # noqa: S101 -- only such upstreams pause
+        body = self.body
+        body = await self._context.runtime.heavy.run(len(body), lambda: again(body, paused))
+        if len(body) > self._context.plan.settings.server.limits.max_request_bytes:
+            return False
+        self._use(body)
+        return True
+
+    def release(self) -> None:
+        """Drop the body: the response may take long.  One that may pause needs it to the end."""
+        if not self.may_pause:
+            self.body = self.sent = b""
+
+    def _use(self, body: bytes) -> None:
+        self.body = body
+        self.path, self.sent = dialect(self._hop.upstream.dialect).wire_request(body)
+
+    def _write_now(self) -> None:
+        accepted, hop, profile = self._accepted, self._hop, self.profile
+        context = self._context
+        route, memory, owner = accepted.choice.route, context.runtime.memory, context.owner
+        request = memory.restore(
+            accepted.request,
+            owner,
+            profile.origin,
+            arguments=self.translates,
+            signed_only=profile.replay_reasoning == "never",
+        )
+        self._restored = NOTHING_RESTORED
+        if request is not accepted.request:
+            self._restored = count_restored(accepted.request, request)
+            if not self.translates and self._may_replay:
+                # The client sends reasoning itself; messages in which it was completed are written with it.
+                profile = structs.replace(profile, replay_reasoning="always")
+        continues = context.plan.settings.continuations.max_requests > 0
+        written = write_request(
+            self._client_request(),
+            target=hop.upstream.dialect,
+            changed=None if request is accepted.client.request else request,
+            profile=profile,
+            continues=continues,
+            model=hop.model,
+            strict=route.strict,
+            repair_history=route.repair_history,
+            prefill=route.prefill,
+            known_ids=memory.known_ids(accepted.request, owner),
+            limits=context.plan.settings.server.limits,
+        )
+        context.outcome.request_losses = written.losses
+        self._use(extra_fields(hop, route, written.body))
+        self.stop = written.stop
+        self.may_pause = continues and may_pause(request, hop.upstream.dialect, profile)
+
+    @property
+    def _may_replay(self) -> bool:
+        """The upstream is not known to refuse reasoning."""
+        return self._hop.profile.replay_reasoning == "auto" and not self.profile.refuses_reasoning
+
+    def _client_request(self) -> ClientRequest:
+        """Return the client's request; bytes that pass go without a line that only one vendor can use.
+
+        A request that is translated needs nothing: its reader has dropped the line.
+        """
+        context, client = self._context, self._accepted.client
+        spoken = dialect(context.dialect)
+        strips = context.plan.settings.guards.strip_billing and not self.translates
+        if spoken.strip_billing is None or not strips or self._hop.profile.origin == spoken.vendor:
+            return client
+        body = spoken.strip_billing(client.body)
+        return client if body is client.body else structs.replace(client, body=body)
