@@ -16,7 +16,7 @@ from tests.support.expressions import (
 LONGEST = 0.12  # the slowest expression takes 0.05, a quadratic one 0.3
 # Functions that build an expression from data; `tests/support/expressions.py` lets each of them do so.
 BUILDERS = {
-    "gateway/config/checks.py:_expression",  # the operator's own; whether it compiles
+    "gateway/config/texts.py:_expression",  # the operator's own; whether it compiles
     "globs.py:__init__",
     "redaction.py:__init__",  # the same, where recordings are written
     "recorder/masked_text.py:_tokens",

@@ -530,6 +530,26 @@ RESPONSE: Final = msgspec.json.Decoder(ResponseObject)
 ANNOTATION: Final = msgspec.json.Decoder(Annotation)
 
 
+# --- events that pass unchanged -----------------------------------------------------------------
+
+
+class RelayedItem(Struct, frozen=True):
+    """The item that a frame is about."""
+
+    id: str = ""
+    type: str = ""
+
+
+class RelayedEvent(Struct, frozen=True):
+    """What of a frame concerns the frames after it."""
+
+    type: str = ""
+    sequence_number: int | None = None
+    output_index: int = 0
+    item: RelayedItem = RelayedItem()
+    response: Raw = Raw()  # the whole answer, in the last frame
+
+
 # --- written calls, vendor-run tools, errors --------------------------------------------------------
 
 

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.checks import check_text, is_near
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.problems import ConfigMistakesError, Problem, one_line
 from dragoman.gateway.config.render import toml_key, toml_value
 from dragoman.gateway.config.settings import TextKind
+from dragoman.gateway.config.texts import check_text, is_near
 from dragoman.gateway.config.vendors import vendor_at
 
 Table: TypeAlias = dict[str, object]

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias, cast
 from msgspec import Struct, inspect
 
 from dragoman.errors import did_you_mean
-from dragoman.gateway.config.checks import check_text
 from dragoman.gateway.config.environment import (
     ConfigEnvironment,
     find_proxy,
@@ -22,6 +21,7 @@ from dragoman.gateway.config.environment import (
 )
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
+from dragoman.gateway.config.texts import check_text
 from dragoman.transport import ProxyRule
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
