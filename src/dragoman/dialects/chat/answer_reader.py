@@ -1,6 +1,5 @@
 """Decodes answers of a Chat Completions upstream, streamed or complete, for the assembler."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -21,8 +20,6 @@ from dragoman.dialects.chat.schema import (
     Chunk,
     ChunkChoice,
     Delta,
-    ExecutedTool,
-    FoundSource,
     Head,
     Logprobs,
     PromptDetails,
@@ -30,6 +27,7 @@ from dragoman.dialects.chat.schema import (
     UsageCounts,
     is_given,
 )
+from dragoman.dialects.chat.tools_reader import HostTools
 from dragoman.dialects.cost import read_cost
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, empty_answer, nameless_call, truncated
@@ -37,13 +35,6 @@ from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, STOP, Citation, Fault, FinishReason, Usage
-from dragoman.turn.server_tools import (
-    MAX_SOURCES,
-    ServerCall,
-    ServerKind,
-    ServerResult,
-    SourceRef,
-)
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -188,116 +179,6 @@ def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
         "openai",
         raw,
     )
-
-
-# --- vendor-run tools -----------------------------------------------------------------------------
-# What hosts show of their searches: a list of sources beside the choices (Perplexity, Z.ai), or the tools that ran
-# (Groq).  What comes before the text goes before it; the rest follows the text, which is never held back.
-
-_FOUND: Final[msgspec.json.Decoder[list[FoundSource]]] = msgspec.json.Decoder(list[FoundSource])
-
-_EXECUTED: Final[msgspec.json.Decoder[list[ExecutedTool]]] = msgspec.json.Decoder(
-    list[ExecutedTool]
-)
-
-
-class _Asked(Struct, gc=False):
-    query: str | None = None
-    url: str | None = None
-    code: str | None = None
-
-
-_ASKED: Final = msgspec.json.Decoder(_Asked)
-
-
-class HostTools:
-    """The tools that a host ran for one answer."""
-
-    def __init__(self, assembler: Assembler) -> None:
-        self._assembler = assembler
-        self._sources: tuple[SourceRef, ...] = ()  # of one search for the whole answer
-        self._listed = False  # they were emitted
-        self._executed: dict[int, ExecutedTool] = {}
-        self._emitted: set[int] = set()
-
-    def sources(self, raw: Raw) -> None:
-        """Take a list of what was found; every chunk may repeat it."""
-        if self._sources:
-            return
-        found = (_source(one) for one in decode(_FOUND, bytes(raw)))
-        self._sources = tuple(one for one in found if one.url)
-
-    def cited(self, citations: Sequence[Citation]) -> None:
-        """Take what the whole answer cites, unless a list of what was found is known."""
-        if not self._sources:
-            found = (SourceRef(one.url, one.title) for one in citations[:MAX_SOURCES] if one.url)
-            self._sources = tuple(found)
-
-    def executed(self, raw: Raw) -> None:
-        """Take tools that ran: a later entry of the same index completes an earlier one."""
-        for one in decode(_EXECUTED, bytes(raw)):
-            known = self._executed.get(one.index)
-            if known is not None:
-                one = _merged(known, one)  # noqa: PLW2901 -- the same tool, with more of it
-            self._executed[one.index] = one
-
-    def emit(self, *, last: bool) -> None:
-        """Emit what is known of tools that ran; with `last`, also of those that showed no result."""
-        if self._sources and not self._listed:
-            self._listed = True
-            call = self._assembler.server_call(ServerCall(ServerKind.WEB_SEARCH))
-            result = ServerResult(ServerKind.WEB_SEARCH, self._sources)
-            self._assembler.server_result(result, call_id=call)
-        for index, tool in self._executed.items():
-            whole = tool.output or tool.search_results or tool.code_results
-            if index not in self._emitted and (whole or last):
-                self._emitted.add(index)
-                self._emit(tool)
-
-    def _emit(self, tool: ExecutedTool) -> None:
-        does = _does(tool.type)
-        try:
-            asked = _ASKED.decode(tool.arguments or "{}")
-        except (msgspec.DecodeError, UnicodeError):
-            asked = _Asked()
-        about = asked.query or asked.url
-        call = ServerCall(does, (about,) if about else ())
-        if does is ServerKind.CODE:
-            code = Raw(msgspec.json.encode({"code": asked.code or ""}))
-            call = ServerCall(does, arguments=code)
-        listed = (tool.search_results.results if tool.search_results else None) or ()
-        found = tuple(one for one in map(_source, listed) if one.url)
-        printed = "".join(one.text or "" for one in tool.code_results or ())
-        result = ServerResult(does, found, printed or ("" if found else tool.output or ""))
-        self._assembler.server_result(result, call_id=self._assembler.server_call(call))
-
-
-def _source(found: FoundSource) -> SourceRef:
-    return SourceRef(
-        join_surrogates(found.url or found.link or ""),
-        join_surrogates(found.title or ""),
-        join_surrogates(found.snippet or found.content or ""),
-        found.date or found.publish_date or "",
-    )
-
-
-def _merged(known: ExecutedTool, more: ExecutedTool) -> ExecutedTool:
-    return ExecutedTool(
-        known.index,
-        more.type or known.type,
-        more.arguments or known.arguments,
-        more.output or known.output,
-        more.search_results or known.search_results,
-        more.code_results or known.code_results,
-    )
-
-
-def _does(kind: str) -> ServerKind:
-    if "search" in kind:
-        return ServerKind.WEB_SEARCH
-    if "python" in kind or "code" in kind:
-        return ServerKind.CODE
-    return ServerKind.WEB_FETCH if "visit" in kind or "open" in kind else ServerKind.OTHER
 
 
 # --- the reader -----------------------------------------------------------------------------------
