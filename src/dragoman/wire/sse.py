@@ -56,6 +56,7 @@ class SSEReader:
         self._count = 0  # all events seen, those without data among them
         self._at_start = True  # a byte-order mark may still come
         self._bare_cr = False  # frames are found line by line, because of a carriage return
+        self._cr = False  # the last byte was a carriage return, whose line feed may still come
         self._closed = False
         self.torn: bool = False  # the input ended inside an event
 
@@ -86,17 +87,13 @@ class SSEReader:
         if self._total > limits.max_response_bytes:
             raise TooLargeError("max_response_bytes", limits.max_response_bytes)
         whole = data[-2:] == b"\n\n" and data[-3:-2] != b"\n"
-        if whole and not (self._parts or self._bare_cr or self._at_start or _CR in data):
+        odd = self._parts or self._bare_cr or self._cr or self._at_start
+        if whole and not (odd or _CR in data):
             return data  # as nearly always, while a model writes
         if self._at_start:
             data = self._strip_mark(data)
-        if not self._bare_cr and _CR in data:
-            # Google ends its lines with both.
-            plain = data if self._keep_raw else data.replace(b"\r\n", b"\n")
-            if _CR in plain:
-                self._bare_cr = True
-            else:
-                data = plain
+        if not self._bare_cr and (self._cr or _CR in data):
+            data = self._plain(data)
         parts = self._parts
         if parts and data:
             ends = self._last_end(parts[-1][-1:] + data) > 0
@@ -113,6 +110,25 @@ class SSEReader:
         if self.held > limits.max_sse_buffer_bytes:
             raise TooLargeError("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
         return data
+
+    def _plain(self, data: bytes) -> bytes:
+        """Return data with LF in place of CR and LF, which is how Google ends its lines.
+
+        A CR without its LF changes how frames are found from then on.  One at the end waits for the next data: a read
+        may end between the two.
+        """
+        if self._keep_raw:
+            self._bare_cr = True
+            return data
+        if self._cr:
+            data, self._cr = b"\r" + data, False
+        plain = data.replace(b"\r\n", b"\n")
+        at = plain.find(b"\r")
+        if at >= 0 and at == len(plain) - 1:
+            self._cr = True
+            return plain[:-1]
+        self._bare_cr = at >= 0
+        return data if self._bare_cr else plain
 
     def frames(self, block: bytes, at: int = 0) -> Iterator[tuple[Frame, int]]:
         """Yield the frames of what `take` returned, from `at` on, each with the place where it ends.
@@ -166,7 +182,7 @@ class SSEReader:
 
     def room(self) -> tuple[int, int]:
         """Return how many frames the caller may read by itself next, and the most bytes of one."""
-        if self._parts or self._bare_cr:
+        if self._parts or self._bare_cr or self._cr:
             return 0, 0
         limits = self._limits
         small = min(_SMALL, limits.max_sse_event_bytes)
@@ -188,13 +204,22 @@ class SSEReader:
         if self._closed:
             raise MisuseError("close after close")
         self._closed = True
-        block = b"".join(self._parts)
+        block, found = b"".join(self._parts), []
         self._parts = []
+        if self._cr:
+            # No line feed follows: the carriage return is a line end, perhaps of an event.
+            block, self._bare_cr = block + b"\r", True
+            end = self._last_end(block)
+            found = [
+                Frame(one.data, one.event, block[:end])
+                for one, _ in self._line_frames(block[:end], 0)
+            ]
+            block = block[end:]
         if not block:
-            return []
+            return found
         self.torn = bool(block.strip(b"\r\n"))
         frame = _parse(_LINE_END.split(block) if self._bare_cr else block.split(b"\n"))
-        return [Frame(frame.data, frame.event, block, whole=False)]
+        return [*found, Frame(frame.data, frame.event, block, whole=False)]
 
     def _strip_mark(self, data: bytes) -> bytes:
         """Drop a byte-order mark, even one that arrives in pieces."""

@@ -79,6 +79,36 @@ def test_specification_lines_end_in_three_ways_even_mixed() -> None:
 # --- g4 ------------------------------------------------------------------------------------------
 
 
+SPELLINGS = [
+    b"data: a\r\n\r\ndata: b\r\n\r\n",
+    b"data: a\r\n\r\n: c\r\n\r\ndata: b\r\n\r",
+    b"data: a\r\n\r\ndata: b\r",
+    b"data: a\r\rdata: b\r\r",
+    b"data: a\n\ndata: b\r\n\r\ndata: c\r",
+    b"\xef\xbb\xbfdata: a\r\n\r\ndata: b",
+]
+
+
+@pytest.mark.parametrize("stream", SPELLINGS, ids=repr)
+def test_frames_are_the_same_where_their_bytes_are_not_kept(stream: bytes) -> None:
+    expected = [(one.data, one.whole) for one in frames(stream) if one.data]
+    cuts = [[stream[:at], stream[at:]] for at in range(len(stream) + 1)]
+
+    for pieces in (*cuts, one_by_one(stream)):
+        reader = SSEReader(keep_raw=False)
+        found = [frame for piece in pieces for frame in reader.feed(piece)] + reader.close()
+        assert expected == [(one.data, one.whole) for one in found if one.data], pieces
+
+
+def test_a_read_that_ends_between_cr_and_lf_changes_nothing_for_the_rest() -> None:
+    """Finding frames by any line end takes several times as long."""
+    reader = SSEReader(keep_raw=False)
+
+    found = [reader.take(one) for one in (b"data: a\r\n\r", b"\ndata: b\r\n\r\ndata: c\r\n")]
+
+    assert [b"", b"data: a\n\ndata: b\n\n"] == found
+
+
 @pytest.mark.parametrize(
     "comment",
     [b": OPENROUTER PROCESSING", b":", b": ping", b":data: x", b": : ", ": é".encode()],

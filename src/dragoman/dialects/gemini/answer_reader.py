@@ -37,9 +37,10 @@ from dragoman.wire.sse import Frame
 
 _CHUNK: Final = msgspec.json.Decoder(Chunk)
 _CHUNKS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
-_TEXT: Final = msgspec.json.Decoder(TextChunk)
+_decode_text: Final = msgspec.json.Decoder(TextChunk).decode
 _USAGE: Final = msgspec.json.Decoder(UsageMetadata, strict=False)  # int64 may come as a string
 _GROUNDING: Final = msgspec.json.Decoder(GroundingMetadata)
+_NO_COUNTS: Final = 4  # bytes: `null` and `{}` are not longer, and counts are
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": FinishReason.STOP,
@@ -102,6 +103,8 @@ class GeminiReader:
         searches = request is not None and any(tool.server for tool in request.tools)
         self._blocks = Blocks(self.assembler, exchange.limits, keep_text=searches)
         self._keeps_text = searches
+        # Of a chunk that only continues the open text.
+        self._add_text = self._blocks.add_text if searches else self.assembler.text
         self._lenient_eof = exchange.profile.lenient_eof
         self._reason: str | None = None
         self._message = ""  # with which the finish reason is explained
@@ -130,25 +133,23 @@ class GeminiReader:
         Raises:
             MalformedError: it is not a chunk.
         """
-        if self._plain and self._read_text(frame.data):
-            return
+        data = frame.data
+        if self._plain:
+            try:
+                chunk = _decode_text(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass
+            else:
+                text = chunk.candidates[0].content.parts[0].text
+                if text:
+                    self._add_text(text)
+                usage = chunk.usage_metadata
+                if len(usage) > _NO_COUNTS:
+                    self._count(usage)
+                return
         # Servers that imitate Google send `[DONE]`; counts may still follow it.
-        if not frame.data.startswith(b"[DONE]"):
-            self._read_chunk(frame.data)
-
-    def _read_text(self, data: bytes) -> bool:
-        """Read a chunk that adds to the open text, perhaps with counts; return whether it is one."""
-        try:
-            chunk = _TEXT.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        parts = chunk.candidates[0].content.parts if len(chunk.candidates) == 1 else []
-        if len(parts) != 1 or not parts[0].text:
-            return False
-        self._blocks.add_text(parts[0].text)
-        if chunk.usage_metadata:
-            self._count(chunk.usage_metadata)
-        return True
+        if not data.startswith(b"[DONE]"):
+            self._read_chunk(data)
 
     def _count(self, usage: Raw) -> None:
         """Keep counts, which come with every chunk: the first show the prompt's, only the last are read again."""
@@ -166,14 +167,10 @@ class GeminiReader:
     def text_of(self, data: bytes, /) -> str:
         """Return the text of a chunk that would add text, and say nothing else."""
         try:
-            chunk = _TEXT.decode(data)
+            chunk = _decode_text(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        if len(chunk.candidates) != 1 or len(chunk.candidates[0].content.parts) != 1:
-            return ""
-        if chunk.usage_metadata:
-            return ""
-        return chunk.candidates[0].content.parts[0].text
+        return "" if chunk.usage_metadata else chunk.candidates[0].content.parts[0].text
 
     def add_text(self, chars: int, /) -> None:
         """Know of text for the open block that was read elsewhere."""

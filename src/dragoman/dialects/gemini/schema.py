@@ -293,25 +293,28 @@ class Chunk(Struct, frozen=True, gc=False, rename="camel"):
 # Chunks that add text and say nothing else; token counts may come with each and only the last ones count.
 
 
-class OnlyText(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class OnlyText(Struct, gc=False, forbid_unknown_fields=True):
     text: str
 
 
-class TextContent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    parts: list[OnlyText]
-    role: Literal["model"] = "model"
+class TextContent(Struct, gc=False):
+    parts: tuple[OnlyText]
 
 
-class TextCandidate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class TextCandidate(Struct, gc=False, rename="camel"):
     content: TextContent
     index: Literal[0] = 0
+    finish_reason: None = None
+    finish_message: None = None
+    grounding_metadata: None = None
+    logprobs_result: None = None
 
 
-class TextChunk(Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename="camel"):
-    candidates: list[TextCandidate]
-    model_version: str | None = None
-    response_id: str | None = None
+class TextChunk(Struct, gc=False, rename="camel"):
+    candidates: tuple[TextCandidate]
     usage_metadata: Raw = NO_RAW
+    prompt_feedback: None = None
+    error: None = None
 
 
 # --- errors -----------------------------------------------------------------------------------------
@@ -475,3 +478,25 @@ def fields_of(raw: Raw | bytes) -> dict[str, Raw]:
         MalformedError: it is not an object.
     """
     return decode(_FIELDS, bytes(raw))
+
+
+# --- names of settings ------------------------------------------------------------------------------
+
+FIELD_NAMES: Final = {
+    "max_output": "generationConfig.maxOutputTokens",
+    "temperature": "generationConfig.temperature",
+    "top_p": "generationConfig.topP",
+    "top_k": "generationConfig.topK",
+    "seed": "generationConfig.seed",
+    "frequency_penalty": "generationConfig.frequencyPenalty",
+    "presence_penalty": "generationConfig.presencePenalty",
+    "stop": "generationConfig.stopSequences",
+    "count": "generationConfig.candidateCount",
+    "logprobs": "generationConfig.responseLogprobs",
+    "tier": "serviceTier",
+    "metadata": "labels",
+    "format": "generationConfig.responseSchema",
+    "thinking": "generationConfig.thinkingConfig",
+    "tool_choice": "toolConfig",
+    "messages": "contents",
+}
