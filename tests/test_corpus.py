@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import read_whole
 from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import Finish
@@ -10,11 +10,11 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
 from tests.support.corpus import Case, corpus, drive, places, splits
 
-CASES = [case for name in CORE_NAMES for case in corpus(name)]
+CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_every_dialect_has_cases(name: str) -> None:
     assert len(corpus(name)) >= 10
 
@@ -59,7 +59,7 @@ def test_case_with_its_end_missing_is_reported_as_cut_or_is_the_same_turn(case: 
 
 
 @each_case
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_case_renders_as_pinned(case: Case, target: str) -> None:
     pinned = case.folder / "as" / f"{target}.sse"
     writer = dialect(target).writer(case.exchange(target))

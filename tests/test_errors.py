@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman import translate_error
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.turn.events import FaultKind
 from tests.support.corpus import ROOT
 
@@ -37,7 +37,7 @@ each = pytest.mark.parametrize(
 
 
 @each
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_error_of_a_server_is_reported_with_its_own_words(
     name: str, source: str, target: str
 ) -> None:

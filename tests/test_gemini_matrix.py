@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from dragoman import UntranslatableError
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MalformedError
 from dragoman.profiles import for_model, profile
 from dragoman.translate_requests import translate_request
 from tests.support.params import validate
 
-OTHERS: Final = tuple(name for name in CORE_NAMES if name != "gemini")
+OTHERS: Final = tuple(name for name in DIALECT_NAMES if name != "gemini")
 ABSENT: Final = object()
 PIXEL: Final = "iVBORw0KGgo="
 SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

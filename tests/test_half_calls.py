@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from dragoman.context import Exchange
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.simulator.native import FAMILIES, NativeCall
 from dragoman.translate import Translator, answer_stages, make_exchange, translate_body
@@ -64,7 +64,7 @@ PLAIN = {
     "responses": ("completed",),
 }
 # Gemini sends arguments as an object, whatever is missing: only its finish reason can show a cut.
-ENDINGS = [(one, word) for one in CORE_NAMES for word in (CUT[one], *PLAIN.get(one, ()))]
+ENDINGS = [(one, word) for one in DIALECT_NAMES for word in (CUT[one], *PLAIN.get(one, ()))]
 
 
 def type_of(value: object) -> Json:
@@ -430,7 +430,7 @@ EXCHANGES = (
 def what_is_run(events: list[Event], exchange: Exchange) -> dict[str, Run]:
     """Write an answer for every client, streamed and complete, and say what each would run."""
     found: dict[str, Run] = {}
-    for name in CORE_NAMES:
+    for name in DIALECT_NAMES:
         to = dialect(name)
         writer = to.writer(exchange)
         found[f"{name} stream"] = RUN_STREAM[name](b"".join(map(writer.send, events)))
@@ -467,7 +467,7 @@ def test_half_a_structured_call_is_never_run(source: str, reason: str) -> None:
             assert_whole(run, doubted(expected) if source == "gemini" else expected)
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_half_a_call_of_a_stream_that_just_ends_is_never_run(source: str) -> None:
     for half in HALVES:
         events = read(STREAMS[source]("", half.calls, ""), source, EXCHANGE)
@@ -486,8 +486,8 @@ def test_half_a_call_is_never_run_behind_a_relay(source: str, reason: str) -> No
         assert_whole(RUN_STREAM[source](out), doubted(half) if source == "gemini" else half)
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_half_a_call_of_a_complete_answer_is_never_run(source: str, target: str) -> None:
     # A Messages body shows nothing of a cut: only its stop reason can tell.
     reasons = (CUT[source], *(() if source == "anthropic" else PLAIN.get(source, ())))
@@ -557,7 +557,7 @@ def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
     """Return the ending that each client is given, in the words of its dialect."""
     found = {}
     answer = fold(events)
-    for name in CORE_NAMES:
+    for name in DIALECT_NAMES:
         to = dialect(name)
         writer = to.writer(exchange)
         stream = events_of(b"".join(map(writer.send, events)))

@@ -18,7 +18,7 @@ from dragoman import (
     translate_request,
 )
 from dragoman.context import Exchange
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.profiles import profile
 from dragoman.toolcalls.detection import detect
@@ -77,7 +77,7 @@ def test_k1_1_one_line_in_gives_zero_or_more_lines_out() -> None:
     assert TEXT == [kimi().feed(line) for line in TEXT[:1]] + TEXT[1:]
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_k1_2_held_text_leaves_before_the_end_and_done_passes(target: str) -> None:
     held = chunk({"content": "a <|"})  # may become a marker
 
@@ -181,7 +181,7 @@ def test_k1_12_identity_is_carried_on_every_chunk_and_the_finish_is_never_swallo
 # --- K2: the accumulating transformer ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_k2_4_stream_metadata_is_kept(target: str) -> None:
     pieces = payloads(run(Translator(source="chat", target=target), TEXT))
 
@@ -454,7 +454,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("client", "change", "path"), BAD_REQUESTS)
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_p_7_a_bad_request_is_a_400_of_the_clients_dialect_with_the_path(
     client: str, change: dict[str, Any], path: str, target: str
 ) -> None:
@@ -476,10 +476,10 @@ def test_p_7_a_bad_request_is_a_400_of_the_clients_dialect_with_the_path(
     assert ("INVALID_ARGUMENT" if client == "gemini" else "invalid_request_error") == word
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b"null", b'{"model":', b"\xff\xfe"])
 def test_p_7_a_request_that_is_no_json_object_is_a_400(client: str, body: bytes) -> None:
-    for target in CORE_NAMES:
+    for target in DIALECT_NAMES:
         with pytest.raises(MalformedError) as caught:
             translate_request(body, source=client, target=target)
 
@@ -549,7 +549,7 @@ ANTHROPIC_TEXT = (
         pytest.param(b'{"choices":[{"message":{"content":"x"', id="cut"),
     ],
 )
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_p_9_an_upstream_answer_that_cannot_be_read_is_a_502(body: bytes, target: str) -> None:
     translated = translate_body(body, source="chat", target=target)
 
@@ -620,8 +620,8 @@ def test_p_10_a_stream_error_is_an_error_event_and_a_graceful_end(
 # --- S: the strict client's demands on the core -----------------------------------------------------
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_s_4_equal_requests_give_equal_bytes_and_are_not_changed(source: str, target: str) -> None:
     body = msgspec.json.encode(MINIMAL[source])
 
@@ -727,7 +727,7 @@ def test_g_4_arguments_leave_as_they_arrive() -> None:
     assert 'and":"ls"}' == payloads(outputs[3])[-1]["delta"]["partial_json"]
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_g_5_what_arrives_leaves_at_once(target: str) -> None:
     translator = Translator(source="chat", target=target)
     translator.feed(ROLE)
@@ -736,7 +736,7 @@ def test_g_5_what_arrives_leaves_at_once(target: str) -> None:
         assert word.encode() in translator.feed(chunk({"content": word}))
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_g_6_an_interruption_is_reported_and_a_half_call_is_never_closed(target: str) -> None:
     translator = Translator(source="chat", target=target)
 
@@ -852,7 +852,7 @@ def test_p_1_the_family_follows_from_the_model(model: str, vendor: str) -> None:
     assert detect(model).startswith(vendor)
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_p_2_a_kimi_section_in_a_complete_answer_is_a_call(target: str) -> None:
     translated = translate_body(
         completion({"content": KIMI_SECTION}, "stop"),

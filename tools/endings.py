@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support import endings
 from tests.support.endings import ENDINGS, Ending, Seen
-from tests.support.gateway import ALL_DIALECTS, stand
+from tests.support.gateway import DIALECTS, stand
 
 PAGE = Path(__file__).parent.parent / "docs" / "endings.md"
 TITLES = {
@@ -66,15 +66,15 @@ def page() -> str:
             for one in ENDINGS
             if (one.upstream if one.upstream in TITLES else "chat") == upstream
         ]
-        heads = " | ".join(TITLES[dialect] for dialect in ALL_DIALECTS)
+        heads = " | ".join(TITLES[dialect] for dialect in DIALECTS)
         lines = [
             f"## {title}",
             "",
             f"| The upstream sends | {heads} |",
-            "|---" * (len(ALL_DIALECTS) + 1) + "|",
+            "|---" * (len(DIALECTS) + 1) + "|",
         ]
         lines += [
-            f"| {one.meaning} | {' | '.join(_cell(one, name) for name in ALL_DIALECTS)} |"
+            f"| {one.meaning} | {' | '.join(_cell(one, name) for name in DIALECTS)} |"
             for one in rows
         ]
         parts.append("\n".join(lines) + "\n")

@@ -16,7 +16,7 @@ from tests.agents import hard_results
 from tests.agents.hard import DIRECT, SITUATIONS, Outcome
 from tests.agents.hard_results import Cell, Results
 from tests.agents.pages import with_table
-from tests.support.gateway import DIALECTS
+from tests.support.gateway import FIXED_PATHS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "agent-tests.md"
 BEGIN: Final = "<!-- drawn by tools/hard_table.py from tests/agents/hard_table.json -->"
@@ -55,7 +55,7 @@ def worse(results: Results) -> list[Cell]:
         (agent, situation, column)
         for agent, situations in results.items()
         for situation, columns in situations.items()
-        for column in DIALECTS
+        for column in FIXED_PATHS
         if {column, DIRECT} <= columns.keys() and columns[column].rank > columns[DIRECT].rank
     ]
 
@@ -76,7 +76,7 @@ def draw(results: Results) -> str:
 def _cell(columns: dict[str, Outcome]) -> str:
     """Return the outcome directly and, where it differs, behind the gateway; a dash for no result."""
     direct = columns.get(DIRECT, "-")
-    through = {dialect: columns.get(dialect, "-") for dialect in DIALECTS}
+    through = {dialect: columns.get(dialect, "-") for dialect in FIXED_PATHS}
     if set(through.values()) == {direct}:
         return str(direct)
     if len(set(through.values())) == 1:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiohttp
-from tests.support.gateway import ALL_DIALECTS, PATHS
+from tests.support.gateway import DIALECTS, PATHS
 from tests.support.serving import Served, serving, serving_process
 from tests.support.simulator import question, wire
 from tests.support.views import seen
@@ -137,7 +137,7 @@ class Load:
                 self.open -= 1
 
     async def _stream(self, http: aiohttp.ClientSession, fault: str, *, leaves: bool) -> str:
-        dialect = self._chance.choice(ALL_DIALECTS)
+        dialect = self._chance.choice(DIALECTS)
         text = f"{self._chance.getrandbits(64)} {WORDS}"
         quirks = "".join(f"+{one}" for one in (f"chunk:{CHUNK}", f"pace:{PACE}", fault) if one)
         path, body = wire(dialect, question(dialect, f"plain{quirks}", f"sim: say {text}"))

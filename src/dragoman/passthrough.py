@@ -16,6 +16,7 @@ from dragoman.turn.losses import Loss
 REPAIRED: Final = frozenset(
     {
         "args_as_object",
+        "args_as_text",
         "args_missing",
         "args_repaired",
         "args_repeated",
@@ -29,6 +30,7 @@ REPAIRED: Final = frozenset(
         "input_uncertain",
         "stream_not_sse",
         "surrogate_replaced",
+        "tool_name_fixed",
     }
 )
 # Faults that the peer did not report itself.

@@ -288,6 +288,7 @@ def _forward(
     """Keep the client's bytes; the model, and what means nothing upstream, or harm, is rewritten."""
     profile = target.profile
     _refuse_kept(request, to, profile)
+    choice = to.field_names.get("tool_choice", "tool_choice")
     rewritten: set[str] = set()
     adapted = (
         profile.id_style in ("kimi", "mistral9")
@@ -298,7 +299,7 @@ def _forward(
     if adapted or _holds_minted(client):
         rewritten.update(to.history_fields)
     if profile.schema_dialect != "any":
-        rewritten.update(("tools", "tool_choice") if must_narrow(request, profile) else ("tools",))
+        rewritten.update(("tools", choice) if must_narrow(request, profile) else ("tools",))
     losses = request.losses
     changed = request is not client.request
     if not (rewritten or changed or _must_fit(request, to, profile)) and (
@@ -337,9 +338,9 @@ def _forward(
                 else:
                     fields[name] = raw
             losses += changes
-    if declared and "tool_choice" in fields and "tools" not in fields:
-        del fields["tool_choice"]
-        losses += (Loss("tool_choice_dropped", "$.tool_choice"),)
+    if declared and choice in fields and "tools" not in fields:
+        del fields[choice]
+        losses += (Loss("tool_choice_dropped", f"$.{choice}"),)
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
 

@@ -19,10 +19,10 @@ from dragoman.simulator.script import Match, Script, ScriptReply
 from tests.agents.programs import Program
 from tests.agents.stage import Ran, Stage, TooSlowError
 from tests.agents.talk import DONE, PROMPT, model_of
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 
 DIRECT: Final = "direct"
-COLUMNS: Final = (DIRECT, *DIALECTS)
+COLUMNS: Final = (DIRECT, *FIXED_PATHS)
 MODEL: Final = "plain"
 THINKER: Final = "kimi-k2-thinking"  # a model whose family wants its reasoning back
 

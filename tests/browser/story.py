@@ -16,7 +16,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Record, Route, Settings, Upstream
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 
 TITLE = "Make the failing date tests pass"
@@ -126,7 +126,7 @@ def record_story(folder: Path) -> None:
         _run_agent(gateway)
         clients = [one for name, one in CLIENTS.items() if name != "Claude Code"]
         for number, (upstream, model, _, text) in enumerate(_OTHERS):
-            client = DIALECTS[number % 3]
+            client = FIXED_PATHS[number % 3]
             asked = question(client, f"{upstream}/{model}", text, tools=[WEATHER])
             post(gateway, client, asked, headers={"user-agent": clients[number % len(clients)]})
     _make_real(folder)

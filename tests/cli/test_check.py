@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from dragoman.checker.checker import rules
 from dragoman.cli import main as cli
 from dragoman.cli.main import COMMANDS, main
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError, MalformedError
 from tests.unit.checker import test_anthropic as anthropic
 from tests.unit.checker import test_chat as chat
@@ -116,7 +116,7 @@ def test_stream_is_read_from_a_file(tmp_path):
     assert run("--dialect", "responses", str(path)).exit_code == 0
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_rules_of_a_dialect_are_listed(name):
     plain = run("--dialect", name, "--rules")
     as_json = run("--dialect", name, "--rules", "--json")

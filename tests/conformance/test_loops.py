@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.translate import translate_body
 from dragoman.translate_requests import translate_request
 from tests.support.corpus import SEALER
@@ -252,7 +252,7 @@ def second_turn(client: str, upstream: str, habit: str = "verbatim") -> dict[str
     return msgspec.json.decode(second.body)
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
 def test_d1_e1_kimi_gets_its_ids_and_reasoning_back(client: str) -> None:
     body = second_turn(client, "chat")
 
@@ -324,7 +324,7 @@ def test_a_chat_client_of_openai_keeps_ids_and_results() -> None:
 # --- Gemini ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
 def test_gemini_gets_its_ids_and_the_signature_of_its_call_back(client: str) -> None:
     body = second_turn(client, "gemini")
 

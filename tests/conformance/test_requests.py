@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
 from dragoman.translate_requests import translate_request
@@ -461,8 +461,8 @@ def sent(client: str, upstream: str, profile: str = "") -> tuple[dict[str, Any],
     return msgspec.json.decode(out.body), {loss.code for loss in out.losses}
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
-@pytest.mark.parametrize("upstream", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
 def test_a_rich_request_is_one_the_vendors_sdk_would_send(client: str, upstream: str) -> None:
     body, losses = sent(client, upstream)
 
@@ -472,8 +472,8 @@ def test_a_rich_request_is_one_the_vendors_sdk_would_send(client: str, upstream:
         assert LOSSES[client, upstream] == losses
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
-@pytest.mark.parametrize("upstream", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
 def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: str) -> None:
     text = msgspec.json.encode(sent(client, upstream)[0]).decode()
 
@@ -494,8 +494,8 @@ def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: 
     assert arguments.get(upstream, '{\\"path\\":\\"a\\"}') in text
 
 
-@pytest.mark.parametrize("client", CORE_NAMES)
-@pytest.mark.parametrize("upstream", CORE_NAMES)
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
 @pytest.mark.parametrize("profile", sorted(PROFILES_BY_NAME))
 def test_every_kind_of_upstream_takes_a_rich_request_or_reports_what_it_cannot_see(
     client: str, upstream: str, profile: str

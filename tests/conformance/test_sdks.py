@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import Translator
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault, FaultKind
 from tests.support.corpus import SEALER, Case, corpus, drive
 from tests.support.sdks import SDK_ERRORS, accumulate, joined_parts, parse_body, provoke
 
-CASES = [case for name in CORE_NAMES for case in corpus(name)]
+CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
-each_target = pytest.mark.parametrize("target", CORE_NAMES)
+each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
 
 
 def streamed(case: Case, target: str) -> bytes:

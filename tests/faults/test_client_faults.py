@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from tests.support.chaos import ChaosProxy, Fault, chaos
-from tests.support.gateway import DIALECTS, PATHS, Stand, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, stand
 from tests.support.peers import nothing_left
 from tests.support.simulator import question
 from tests.support.views import seen
@@ -35,18 +35,18 @@ class Case(NamedTuple):
 
 
 PIECES = (Fault(piece=1), Fault("to_server", piece=1), Fault("to_server", piece=9, pause=0.001))
-WHOLE = [Case(dialect, fault) for dialect in DIALECTS for fault in PIECES]
+WHOLE = [Case(dialect, fault) for dialect in FIXED_PATHS for fault in PIECES]
 # Before and within the head of the response, and within its first events.
 LEAVING = [
     Case(dialect, Fault(event=event, after=after))
-    for dialect in DIALECTS
+    for dialect in FIXED_PATHS
     for event in ("reset", "close", "close_sender")
     for after in (0, 40, 600)
 ]
 # Within the head of the request, and within its body.
 UNFINISHED = [
     Case(dialect, Fault("to_server", event=event, after=after))
-    for dialect in DIALECTS
+    for dialect in FIXED_PATHS
     for event in ("reset", "close", "half_close", "stall")
     for after in (10, 300)
 ]

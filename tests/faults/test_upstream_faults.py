@@ -23,7 +23,7 @@ from dragoman.gateway.config.settings import (
 from tests.support.chaos import ChaosProxy, Event, Fault, chaos
 from tests.support.chat import payloads
 from tests.support.endings import judge_failed_stream
-from tests.support.gateway import ALL_DIALECTS, DIALECTS, stand
+from tests.support.gateway import DIALECTS, FIXED_PATHS, stand
 from tests.support.peers import nothing_left
 from tests.support.serving import simulating
 from tests.support.simulator import WEATHER, question, wire
@@ -35,7 +35,7 @@ CALL = ("get_weather", {"city": "Ulm", "unit": "celsius", "days": 3})
 SAID = f"sim: think {THOUGHT}\nsim: say {TEXT}\nsim: call {CALL[0]} {json.dumps(CALL[1])}"
 FIRST, NEXT = "plain+chunk:8", "plain+chunk:9"  # models of the first request and of the next one
 SECONDS = 1.0  # timeouts of the gateway for the first one, if its upstream stalls
-FOLLOWING = dict(zip(DIALECTS, (*DIALECTS[1:], DIALECTS[0]), strict=True))
+FOLLOWING = dict(zip(FIXED_PATHS, (*FIXED_PATHS[1:], FIXED_PATHS[0]), strict=True))
 PIECES = (Fault(piece=1), Fault(piece=7, pause=0.001), Fault("to_server", piece=1))
 BREAKS: tuple[Event, ...] = ("reset", "close", "half_close", "stall", "close_sender")
 
@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     found = []
-    for upstream in DIALECTS:
+    for upstream in FIXED_PATHS:
         following = FOLLOWING[upstream]
         found += [Case(following, upstream, True, one) for one in PIECES]
         found += [Case(following, upstream, False, one) for one in PIECES]
@@ -166,7 +166,7 @@ async def ask_all(url: str, proxies: list[ChaosProxy]) -> dict[str, Outcome]:
 
 def response_sizes(target: tuple[str, int]) -> dict[tuple[str, bool], int]:
     """Return how many bytes each response of the simulator has on its connection."""
-    kinds = [(dialect, stream) for dialect in ALL_DIALECTS for stream in (True, False)]
+    kinds = [(dialect, stream) for dialect in DIALECTS for stream in (True, False)]
     with chaos(target, [Fault() for _ in kinds]) as proxies:
         for (dialect, stream), proxy in zip(kinds, proxies, strict=True):
             case = Case(dialect, dialect, stream, Fault())

@@ -10,7 +10,7 @@ from msgspec import structs
 from dragoman.gateway.app import PROBES, all_endpoints
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Store
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import logged, until
 
@@ -37,7 +37,7 @@ def gateway() -> Stand:
 OURS = {"x-api-key": CLIENT_KEY}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
@@ -67,7 +67,7 @@ def test_this_machine_is_known_by_its_names(gateway, host: str) -> None:
 
 def test_log_has_neither_secrets_nor_content(gateway) -> None:
     said = "the prompt nobody may read"
-    for dialect in DIALECTS:
+    for dialect in FIXED_PATHS:
         for model in ("chat/plain", "chat/kimi-k2", "chat/plain+error:401", "anthropic/plain+cut"):
             body = question(dialect, model, said, tools=[WEATHER])
             got = post(gateway, dialect, body, headers=OURS)
@@ -134,7 +134,7 @@ def test_no_answer_names_the_programs_behind_it(gateway, method: str) -> None:
             assert b"\r\nserver: dragoman\r\n" in answer.lower(), answer
 
 
-@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
 def test_addresses_in_a_request_are_not_fetched(gateway, upstream: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.settimeout(0)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.gateway import DIALECTS, PATHS
+from tests.support.gateway import FIXED_PATHS, PATHS
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
@@ -36,7 +36,7 @@ MOST_LEFT = 20_000_000  # bytes of memory
 
 def config(folder: Path, odd: OddUpstream, **server: Any) -> None:
     lines = ["[server]", *(f"{name} = {json.dumps(value)}" for name, value in server.items())]
-    for dialect in DIALECTS:
+    for dialect in FIXED_PATHS:
         lines += [f"[upstreams.{dialect}]", f'base_url = "{odd.url}/v1"', "retries = 0"]
         lines += [f'dialect = "{dialect}"', 'models = ["m"]']
     lines += ["[store]", 'responses = "off"']  # what is kept on purpose is not what is looked for
@@ -190,7 +190,7 @@ def is_busy(got: Got, dialect: str, limit: str) -> None:
         assert "code" in got.error
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_more_requests_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
     with waiting(tmp_path, max_requests=2) as (served, gate), ExitStack() as stack:
         busy = [stack.enter_context(Client(served)) for _ in range(2)]
@@ -220,7 +220,7 @@ def test_more_requests_than_allowed_get_a_retry_after(tmp_path, dialect: str) ->
     assert 200 == again.status
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_more_connections_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
     asked = question(dialect, "chat/m", "at once", stream=False)
     with waiting(tmp_path, max_connections=2) as (served, _gate):
@@ -263,7 +263,7 @@ def test_bodies_of_all_requests_are_bounded_while_they_are_unpacked(tmp_path) ->
                 dialect: second.ask(
                     PATHS[dialect], small_and_packed(dialect)[0], content_encoding="gzip"
                 )
-                for dialect in DIALECTS
+                for dialect in FIXED_PATHS
             }
             gate.open(2)
             assert 200 == first.status()

@@ -28,7 +28,7 @@ from dragoman.gateway.config.settings import (
 from dragoman.transport import Connector, TransportError
 from tests.support import endings
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
@@ -69,7 +69,7 @@ def gateway(odd: OddUpstream) -> Stand:
 # --- signs of life ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_g6_signs_of_life_come_before_the_first_content(gateway, odd, dialect: str) -> None:
     body, sign = question(dialect, "odd", SHORT), KEEP_ALIVE[dialect]
     reply = Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
@@ -90,7 +90,7 @@ def test_g6_signs_of_life_come_before_the_first_content(gateway, odd, dialect: s
 
 @pytest.mark.parametrize(
     ("dialect", "upstream"),
-    [(dialect, "chat") for dialect in DIALECTS] + [(same, same) for same in DIALECTS[1:]],
+    [(dialect, "chat") for dialect in FIXED_PATHS] + [(same, same) for same in FIXED_PATHS[1:]],
 )
 def test_g5_signs_of_life_stand_between_events(gateway, dialect: str, upstream: str) -> None:
     model = f"{upstream}/middle-{dialect}+chunk:8+batch:4"
@@ -114,10 +114,10 @@ def test_g5_sdk_sees_no_event_in_a_sign_of_life(gateway) -> None:
 
 
 def test_g5_forms_of_signs_are_those_of_the_dialects() -> None:
-    assert {name: find_dialect(name).keep_alive for name in DIALECTS} == KEEP_ALIVE
+    assert {name: find_dialect(name).keep_alive for name in FIXED_PATHS} == KEEP_ALIVE
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, dialect: str) -> None:
     got = post(gateway, dialect, question(dialect, "chat/plain+slow:900+error:429"))
     quick = post(gateway, dialect, question(dialect, "chat/plain+error:429"))
@@ -129,14 +129,14 @@ def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, di
     assert "text/event-stream; charset=utf-8" == got.headers["content-type"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_answers_in_one_piece_get_no_signs_of_life(gateway, dialect: str) -> None:
     body = question(dialect, "chat/plain+slow:900", SHORT, stream=False)
 
     assert "It rains." in json.dumps(post(gateway, dialect, body).json())
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_g_5_every_event_leaves_as_it_comes(gateway, odd, dialect: str) -> None:
     words = ("One ", "two ", "three ", "four.")
     gate = Gate()
@@ -205,7 +205,7 @@ def test_comments_of_the_upstream_are_signs_of_its_life(gateway, odd) -> None:
     assert "finish" == check("anthropic", got.content).ended
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_g8_reader_that_rests_is_not_the_upstreams_silence(gateway, dialect: str) -> None:
     limit = {"max_tokens": 10**9} if dialect == "anthropic" else {}
     body = question(dialect, "idle/plain+text:12000+chunk:16000", **limit)
@@ -240,7 +240,7 @@ def full_backlog() -> Iterator[int]:
                 one.close()
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_g8_connecting_has_its_own_limit(dialect: str) -> None:
     with full_backlog() as port:
 
@@ -304,7 +304,7 @@ def leave(gateway: Stand, dialect: str, moment: str, attempt: int) -> float:
     return seconds
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: str) -> None:
     # The best of a few counts: others may use this machine.
@@ -313,7 +313,7 @@ def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: 
     assert any(one < 1.0 for one in seconds)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
     gateway, odd: OddUpstream, dialect: str
 ) -> None:
@@ -455,7 +455,7 @@ def test_g4_comments_and_line_ends_of_the_upstream_are_not_passed_on(gateway, di
     assert endings.normal(plain.text) == endings.normal(odd.text).replace("+comments+crlf", "")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     gateway, dialect: str
 ) -> None:
@@ -471,7 +471,7 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     assert "unexpectedly inside a tool call" in got.text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_p_9_arguments_that_are_no_json_are_passed_on_and_cannot_be_run(gateway, dialect) -> None:
     call = 'sim: call get_weather {"city": "Ulm"}'
     asked = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
@@ -534,7 +534,7 @@ def test_many_streams_at_once_are_each_as_if_alone() -> None:
         baseline = found.do(count_tasks())
         alone = {
             dialect: endings.normal(found.do(fetch_all(found, dialect, [0], 100))[0])
-            for dialect in DIALECTS
+            for dialect in FIXED_PATHS
         }
         for slowly in (2_500, 10_000, 25_000):  # a busy machine takes longer to ask them all
             received, most = asyncio.run(fetch_many(found, slowly))
@@ -575,7 +575,7 @@ async def fetch_all(found: Stand, dialect: str, numbers: list[int], slowly: int)
 
 
 async def fetch_many(found: Stand, slowly: int) -> tuple[dict[int, tuple[str, str]], int]:
-    shares = {dialect: list(range(at + 1, MANY + 1, 3)) for at, dialect in enumerate(DIALECTS)}
+    shares = {dialect: list(range(at + 1, MANY + 1, 3)) for at, dialect in enumerate(FIXED_PATHS)}
     most = 0
 
     async def look() -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Continuations, Match, Route, Settings, Timeouts
 from dragoman.simulator.answer import answer, read
 from tests.support.asking import post
-from tests.support.gateway import ALL_DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.sdks import SDK_ERRORS, accumulate, parse_body
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
@@ -25,8 +25,8 @@ SEARCH: dict[str, dict[str, Any]] = {
 }
 # A Messages client continues the pauses of Anthropic itself.
 PAIRS = [
-    *((client, "kimi") for client in ALL_DIALECTS),
-    *((client, "claude") for client in ALL_DIALECTS if client != "anthropic"),
+    *((client, "kimi") for client in DIALECTS),
+    *((client, "claude") for client in DIALECTS if client != "anthropic"),
 ]
 each_pair = pytest.mark.parametrize(("client", "upstream"), PAIRS)
 each_way = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])

@@ -13,7 +13,7 @@ from msgspec import structs
 from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Price, Record, Settings, Upstream
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
@@ -25,7 +25,7 @@ USAGE = {
     "cost": 0.00001234,
     "cost_details": {"upstream_inference_cost": 0.00001},
 }
-clients = pytest.mark.parametrize("dialect", DIALECTS)
+clients = pytest.mark.parametrize("dialect", FIXED_PATHS)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from dragoman.checker.checker import check
 from dragoman.simulator.quirks import QUIRKS
 from tests.support import endings
 from tests.support.endings import ENDINGS, ROOT, Ending, Seen, file_of, judge_failed_stream
-from tests.support.gateway import ALL_DIALECTS, Stand, stand
+from tests.support.gateway import DIALECTS, Stand, stand
 from tests.support.views import HALF_CALL
 
-CASES = [(ending, dialect) for ending in ENDINGS for dialect in ALL_DIALECTS]
+CASES = [(ending, dialect) for ending in ENDINGS for dialect in DIALECTS]
 NAMES = [f"{ending.name}-{dialect}" for ending, dialect in CASES]
 FAILING = [(ending, dialect) for ending, dialect in CASES if ending.fails]
 BROKEN = ("bad_json", "cut_arguments")  # endings whose upstream sends arguments that are no object
@@ -93,7 +93,7 @@ def test_p_10_failure_never_looks_like_success(ending: Ending, dialect: str) -> 
             assert json.loads(answer.body)["error"]["message"]
 
 
-@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     "name", ["error_200", "error_200_rate_limit", "error_first", "error_in", "finish_error"]
 )
@@ -104,7 +104,7 @@ def test_g1_error_behind_a_good_status_is_reported_as_one(name: str, dialect: st
         assert 400 <= answer.status or "text/event-stream" in answer.headers["content-type"]
 
 
-@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["half_call", "half_native_call", "no_finish_after_call"])
 def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)
@@ -119,7 +119,7 @@ def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
     assert '"finish_reason":"' not in body
 
 
-@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["length_in_text", "length_in_call", "length_in_native_call"])
 def test_limit_of_tokens_is_reported_and_not_masked(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, Stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared, question
 
@@ -18,7 +18,7 @@ try:
 except ImportError:
     from backports import zstd
 
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
 
 
 def events(answer: httpx2.Response) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def zipped(encoding: str, body: Any) -> bytes:
 
 
 @pytest.mark.parametrize("encoding", ["zstd", "gzip", "deflate", "identity"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_packed_bodies_are_unpacked(gateway: Stand, dialect: str, encoding: str) -> None:
     body = zipped(encoding, question(dialect, "chat/plain", stream=False))
     answer = post(gateway, dialect, body, headers={"content-encoding": encoding})
@@ -113,7 +113,7 @@ def test_packed_bodies_are_unpacked(gateway: Stand, dialect: str, encoding: str)
     assert 200 == answer.status_code
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_packing_that_is_unknown_or_broken_is_reported(gateway: Stand, dialect: str) -> None:
     body = zipped("gzip", question(dialect, "chat/plain"))
     unknown = post(gateway, dialect, body, headers={"content-encoding": "br"})
@@ -225,7 +225,7 @@ def test_claude_code_probes_and_reports_on_the_side(gateway: Stand) -> None:
     assert before == len(gateway.simulator.exchanges)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_unknown_paths_are_reported_in_a_dialect_with_what_there_is(
     gateway: Stand, dialect: str
 ) -> None:

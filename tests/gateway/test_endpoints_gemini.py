@@ -376,3 +376,47 @@ def test_models_of_google_are_listed(odd: OddUpstream) -> None:
 
     assert {"studio/gemini-3-pro", "studio/gemini-3-flash"} <= {*names}
     assert "/v1beta/models?pageSize=1000" == odd.asked[-1].path
+
+
+# --- the client's timeout -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_a_clients_timeout_ends_a_response_that_blank_lines_would_keep_open(
+    gateway: Stand, odd: OddUpstream, *, stream: bool
+) -> None:
+    gate = Gate()
+    odd.answer = lambda _asked: gate.wait() or Reply(200, b"", SSE)
+    body = question("gemini", "odd/m", stream=stream)
+    got = post(gateway, "gemini", body, headers={"x-server-timeout": "1"})
+    gate.open()
+
+    assert ("DEADLINE_EXCEEDED", 504) == error_of(got)
+    assert "no complete answer within 1 s" in got.text
+    assert (200 if stream else 504) == got.status_code
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "9" * 400, "1200", ""])
+def test_a_timeout_that_is_no_positive_number_ends_no_response(gateway: Stand, value: str) -> None:
+    path = "/v1beta/models/chat/plain:generateContent"
+
+    assert 200 == ask(gateway, path, headers={"x-server-timeout": value}).status_code
+
+
+def test_a_clients_timeout_reaches_google_and_no_other_upstream(
+    gateway: Stand, odd: OddUpstream
+) -> None:
+    seconds = {"x-server-timeout": "1200"}
+    odd.answer_with(200, ANSWER)
+    ask(gateway, "/v1beta/models/studio/m:generateContent", headers=seconds)
+    google = odd.asked[-1].headers
+    ask(gateway, "/v1beta/models/odd/m:generateContent", headers=seconds)
+
+    assert "1200" == google["x-server-timeout"]
+    assert "x-server-timeout" not in odd.asked[-1].headers
+
+
+def error_of(got: httpx2.Response) -> tuple[str, int]:
+    """Return the status and the code of a failure: of a stream, those of its last line."""
+    error = json.loads(got.text.rstrip().splitlines()[-1])["error"]
+    return error["status"], error["code"]

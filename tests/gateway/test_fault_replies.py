@@ -16,7 +16,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from dragoman.limits import Limits
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import notices
@@ -160,7 +160,7 @@ def read_error(dialect: str, body: bytes) -> tuple[str, str | None, str]:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_has_its_status_and_words(
     gateway, peer, kind: str, dialect: str, stream: bool
@@ -186,7 +186,7 @@ def test_kind_has_its_status_and_words(
     assert message.startswith(f"{prefix}odd: ")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_inside_a_stream_is_reported_in_the_same_words(
     gateway, peer, kind: str, dialect
@@ -208,7 +208,7 @@ def test_kind_inside_a_stream_is_reported_in_the_same_words(
         assert (messages[1] if dialect == "anthropic" else others[1]) == last["type"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
     gateway, peer, kind: str, dialect: str
@@ -229,7 +229,7 @@ def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_secrets_in_an_upstreams_words_are_not_forwarded(
     gateway, peer, dialect: str, stream
 ) -> None:
@@ -257,7 +257,7 @@ def test_retry_after_and_request_id_of_the_upstream_are_forwarded(gateway, peer)
     assert got.headers["request-id"] == got.headers["x-request-id"] != "req_theirs"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -> None:
     later = formatdate(time.time() + 1000, usegmt=True)
     peer.answer_with(503, {"error": {"message": "no"}}, retry_after=later)
@@ -272,7 +272,7 @@ def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -
     assert "retry-after" not in never.headers
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("status", [200, 429])
 def test_rate_limits_of_the_upstream_are_forwarded(
     gateway, peer, dialect: str, status: int
@@ -292,7 +292,7 @@ def test_rate_limits_of_the_upstream_are_forwarded(
         assert "6m0s" == got.headers["x-ratelimit-reset-tokens"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("said", ["true", "false"])
 def test_should_retry_of_the_upstream_is_forwarded(gateway, peer, dialect: str, said: str) -> None:
     peer.answer_with(500, {"error": {"message": "no"}}, x_should_retry=said)
@@ -332,7 +332,7 @@ FAILURES_IN_A_200 = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("case", FAILURES_IN_A_200)
 def test_g1_error_in_a_good_answer_is_a_502_with_its_words(
@@ -355,7 +355,7 @@ def error_message(got: Any) -> str:
     return str(got.json()["error"]["message"])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
     peer.answer_with(200, b"Welcome to the hotel's network", content_type="text/plain")
 
@@ -372,7 +372,7 @@ PAGE = (
 )
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     ("status", "kind"), [(200, "text/html"), (200, "application/json"), (404, "text/html")]
 )
@@ -393,7 +393,7 @@ def test_html_page_is_named_by_its_title_with_a_hint_and_ends_agents(
         assert "<" not in got.text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_html_page_with_a_passing_status_keeps_it(gateway, peer, dialect: str) -> None:
     peer.answer_with(502, b"<html><head><title>502 Bad Gateway</title>", content_type="text/html")
 
@@ -406,7 +406,7 @@ def test_html_page_with_a_passing_status_keeps_it(gateway, peer, dialect: str) -
 # --- the client's mistakes ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_p_7_mistakes_in_a_request_are_reported_with_their_path(gateway, dialect: str) -> None:
     field = "input" if dialect == "responses" else "messages"
     other = "anthropic" if dialect == "chat" else "chat"  # a relay leaves it to the vendor
@@ -436,7 +436,7 @@ def test_p_7_mistakes_in_a_request_are_reported_with_their_path(gateway, dialect
         assert path in message or path in str(got.json()["error"].get("param")), message
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -454,7 +454,7 @@ def test_body_that_is_no_request_is_refused(gateway, dialect: str, body: bytes, 
     assert says in read_error(dialect, got.content)[2]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     ("encoding", "pack"),
     [
@@ -472,7 +472,7 @@ def test_packed_bodies_are_read(gateway, dialect: str, encoding: str, pack) -> N
     assert 200 == got.status_code
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_packing_that_is_not_known_is_415(gateway, dialect: str) -> None:
     got = post(gateway, dialect, b"\x0b\x02\x80", headers={"content-encoding": "br"})
 
@@ -488,7 +488,7 @@ def test_body_that_is_not_compressed_as_declared_is_400(gateway, encoding: str) 
     assert "does not match its content-encoding" in read_error("chat", got.content)[2]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
 def test_body_that_is_too_large_is_413(gateway, dialect: str, pack) -> None:
     body = msgspec.json.encode(question(dialect, "chat/plain", "x" * 300_000))
@@ -501,7 +501,7 @@ def test_body_that_is_too_large_is_413(gateway, dialect: str, pack) -> None:
     assert 200 == post(gateway, dialect).status_code
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_websocket_is_426(gateway, dialect: str) -> None:
     headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
 
@@ -567,7 +567,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, stream: bool) -> None:
     with stand() as found:
         found.running.gateway.runtime.memory = Broken()
@@ -580,7 +580,7 @@ def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, str
     assert "no memory" not in got.text
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect(dialect: str) -> None:
     with stand() as found:
         runtime = found.running.gateway.runtime

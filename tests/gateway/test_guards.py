@@ -10,7 +10,7 @@ from msgspec import Raw, structs
 from dragoman.gateway.config.settings import Guards, Settings
 from dragoman.simulator.exchanges import RecordedExchange
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, declared, question
 
 NONCE = "x-anthropic-billing-header: cc_version=2.1.197.{0}; cc_entrypoint=cli; cch={0};"
@@ -69,7 +69,7 @@ def guarded() -> Stand:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
 def test_h1_turns_of_an_agent_share_their_prefix_byte_by_byte(
     guarded: Stand, upstream: str, stream: bool
 ) -> None:
@@ -167,7 +167,7 @@ def guards() -> dict[str, Stand]:
         yield {"warn": warn, "note": note, "stop": stop}
 
 
-clients = pytest.mark.parametrize("dialect", DIALECTS)
+clients = pytest.mark.parametrize("dialect", FIXED_PATHS)
 loops = pytest.mark.parametrize("cycle", [1, 2], ids=["the same call", "a cycle of two"])
 
 
@@ -185,7 +185,7 @@ def test_h6_loop_is_warned_of(guards: dict[str, Stand], dialect: str, cycle: int
 
 @clients
 @loops
-@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
 def test_h6_model_gets_a_note_about_its_loop_behind_everything_else(
     guards: dict[str, Stand], dialect: str, cycle: int, upstream: str
 ) -> None:

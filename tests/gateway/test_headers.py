@@ -8,12 +8,12 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Guards, Key, Secret, Server, Settings
 from tests.gateway.test_guards import circling
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 
 KEY = {"x-api-key": "k"}
-clients = pytest.mark.parametrize("dialect", DIALECTS)
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+clients = pytest.mark.parametrize("dialect", FIXED_PATHS)
+upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.gateway import DIALECTS, PATHS
+from tests.support.gateway import FIXED_PATHS, PATHS
 from tests.support.health_probe import Gap, idle_gap, probing
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
@@ -44,7 +44,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     folder: Path = tmp_path_factory.mktemp("hostile")
     with odd_upstream() as odd:
         lines: list[str] = ["[server]", "hold_headers = 0"]  # failures keep their status
-        for name in DIALECTS:
+        for name in FIXED_PATHS:
             lines += [f"[upstreams.{name}]", f'base_url = "{odd.url}/v1"', f'dialect = "{name}"']
             lines += ["retries = 0", 'key = "env:UPSTREAM_KEY"']  # which is looked for in responses
         lines += ["[upstreams.gemini]", f'base_url = "{odd.url}/v1beta"', 'dialect = "gemini"']
@@ -206,7 +206,7 @@ def ids(dialect: str) -> bytes:
 def from_clients() -> dict[str, Case]:
     """Return what a hostile client may send."""
     found: dict[str, Case] = {}
-    for client in DIALECTS:
+    for client in FIXED_PATHS:
         other = "anthropic" if client == "chat" else "chat"
         name = HISTORY[client]
         plain = Case(client, other)
@@ -329,7 +329,7 @@ def one_large_event(upstream: str, text: str) -> Reply:
 def from_upstreams() -> dict[str, Case]:
     """Return what a hostile upstream may answer."""
     found: dict[str, Case] = {}
-    for upstream, client in itertools.product(DIALECTS, DIALECTS):
+    for upstream, client in itertools.product(FIXED_PATHS, FIXED_PATHS):
         way = f"{upstream} to {client}"
         plain = Case(client, upstream, partial(request, client, upstream))
         stream = plain._replace(body=partial(request, client, upstream, stream=True))
@@ -369,7 +369,7 @@ def from_upstreams() -> dict[str, Case]:
         reply=lambda: Reply(200, complete("responses", ("a" * 7 + '"') * (7 * MIB))),
         path="/v1/responses/compact",
     )
-    for client in DIALECTS:
+    for client in FIXED_PATHS:
         stream = Case(client, "chat", partial(request, client, "chat", stream=True))
         found |= {
             f"chat to {client}: one event of 30 MB of escaped text": stream._replace(
@@ -446,7 +446,9 @@ def test_memory_after_hostile_cases_is_as_before(
     stand: Stand, record_property: Callable[[str, object], None]
 ) -> None:
     process = stand.served.process.pid
-    for client, upstream in itertools.product(DIALECTS, DIALECTS):  # what is made once, and kept
+    for client, upstream in itertools.product(
+        FIXED_PATHS, FIXED_PATHS
+    ):  # what is made once, and kept
         ask(stand, Case(client, upstream, partial(request, client, upstream)))
     before = resident_bytes(process)
     kinds = {name.partition(": ")[2]: case for name, case in CASES.items()}

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.serving import serving
 from tests.support.simulator import question
 from tests.support.talks import Sdks
@@ -26,7 +26,7 @@ def make(url: str) -> Settings:
     keys = (
         key("free-key"),
         key("small-key", models=("chat/plain*", "claude-*")),
-        *(key(f"slow-{dialect}", requests_per_minute=2) for dialect in DIALECTS),
+        *(key(f"slow-{dialect}", requests_per_minute=2) for dialect in FIXED_PATHS),
         key("thrifty-key", tokens_per_minute=50),
         key("single-key", concurrent=1),
     )
@@ -65,7 +65,7 @@ def locked() -> Stand:
         yield found
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_wrong_or_missing_key_is_reported_as_the_sdks_expect(locked: Stand, dialect: str) -> None:
     refused = (openai.AuthenticationError, anthropic.AuthenticationError)
     with Sdks(locked.url, key="wrong-key") as sdks, pytest.raises(refused) as caught:
@@ -79,7 +79,7 @@ def test_wrong_or_missing_key_is_reported_as_the_sdks_expect(locked: Stand, dial
 
 
 @pytest.mark.parametrize("header", ["x-api-key", "authorization"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_key_may_come_in_either_header(locked: Stand, dialect: str, header: str) -> None:
     value = "free-key" if header == "x-api-key" else "Bearer free-key"
     good = post(locked, dialect, headers={header: value})
@@ -103,7 +103,7 @@ def test_key_sees_and_uses_only_its_models(locked: Stand) -> None:
     assert len(listed) < len(everything)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_key_is_limited_in_requests(locked: Stand, dialect: str) -> None:
     answers = [post(locked, dialect, headers={"x-api-key": f"slow-{dialect}"}) for _ in range(3)]
 
@@ -146,7 +146,7 @@ def test_key_is_limited_in_streams_at_once_and_free_again_after_them(locked: Sta
 
 def test_clients_key_does_not_go_upstream(locked: Stand) -> None:
     shown = []
-    for dialect in DIALECTS:
+    for dialect in FIXED_PATHS:
         body = question(dialect, f"{dialect}/plain", stream=False)
         assert 200 == post(locked, dialect, body, headers={"x-api-key": "free-key"}).status_code
         headers = locked.simulator.exchanges[-1].headers
@@ -156,8 +156,8 @@ def test_clients_key_does_not_go_upstream(locked: Stand) -> None:
     assert [("Bearer upst…", None), (None, "upst…"), ("Bearer upst…", None)] == shown
 
 
-@pytest.mark.parametrize("upstream", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_passthrough_shows_the_clients_key_as_the_upstream_wants_it(
     locked: Stand, dialect: str, upstream: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_passthrough_shows_the_clients_key_as_the_upstream_wants_it(
     assert expected == (headers.get("authorization"), headers.get("x-api-key"))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_refused_upstream_credential_is_blamed_on_whose_it_is(locked: Stand, dialect: str) -> None:
     headers = {"x-api-key": "free-key"}
     ours = post(locked, dialect, question(dialect, "refused"), headers=headers)

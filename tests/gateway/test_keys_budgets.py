@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Price, Secret, Server, Settings, Upstream
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream
 from tests.support.redis import RedisServer, redis_server
 from tests.support.simulator import question
@@ -20,7 +20,7 @@ from tests.support.waiting import logged, until
 PRICES = (Price(model="*/plain*", input=100_000, output=100_000),)
 STATUS = {"chat": 402, "anthropic": 402, "responses": 400}
 KEYS = {
-    **{f"daily-{name}": {"budget_day": 0.01} for name in DIALECTS},
+    **{f"daily-{name}": {"budget_day": 0.01} for name in FIXED_PATHS},
     "monthly": {"budget_month": 0.01, "budget_day": 1000.0},
     "broke": {"budget_month": 0.01},
     "rich": {"budget_day": 1000.0},
@@ -51,7 +51,7 @@ def ask(gateway: Stand, key: str, dialect: str = "chat", model: str = "chat/plai
     return post(gateway, dialect, question(dialect, model, stream=stream), headers=headers)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("stream", [False, True], ids=["body", "stream"])
 def test_key_that_spent_its_budget_is_refused_as_one_without_credit(
     gateway: Stand, dialect: str, *, stream: bool

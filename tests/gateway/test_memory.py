@@ -22,7 +22,7 @@ from dragoman.gateway import inspection, upstream_call
 from dragoman.gateway.config.settings import Server, Settings, Store, Timeouts
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.limits import Limits
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Asked, Gate, OddUpstream, Reply, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
@@ -263,8 +263,8 @@ def large(dialect: str, to: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
-@pytest.mark.parametrize("to", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("to", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_good_answer_leaves_nothing(shared, dialect: str, to: str, stream: bool) -> None:
     shared.odd.answer = good
     with Client(shared.gateway.url) as client:
@@ -297,7 +297,7 @@ def cutting(asked: Asked) -> Reply:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     "answer", [failing, refusing, raging, cutting], ids=lambda one: one.__name__
 )
@@ -339,7 +339,7 @@ def orphan_result(dialect: str) -> bytes:
             return json.dumps({"model": "chat/m", "input": [result]}).encode()
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize(
     ("make", "status"),
     [(malformed, 400), (wrong_type, 400), (too_large, 413), (orphan_result, 400)],
@@ -356,7 +356,7 @@ def test_refused_request_leaves_nothing(
         assert not survivors(shared, work)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("bad", [False, True], ids=["good", "bad"])
 def test_packed_request_leaves_nothing(shared, dialect: str, bad: bool) -> None:
     shared.odd.answer = good
@@ -372,7 +372,7 @@ def test_packed_request_leaves_nothing(shared, dialect: str, bad: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_client_that_leaves_leaves_nothing(shared, dialect: str, stream: bool) -> None:
     gates: list[Gate] = []
 
@@ -407,7 +407,7 @@ def test_client_that_leaves_while_it_asks_leaves_nothing(shared) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
 @pytest.mark.parametrize("begun", [False, True], ids=["silent", "begun"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_upstream_that_is_late_leaves_nothing(dialect: str, begun: bool, stream: bool) -> None:
     gates: list[Gate] = []
 
@@ -442,7 +442,7 @@ def test_upstream_that_is_late_leaves_nothing(dialect: str, begun: bool, stream:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_failure_of_our_own_leaves_nothing(shared, monkeypatch, dialect: str, stream: bool) -> None:
     def broken(*_args: object, **_more: object) -> None:
         raise RuntimeError("a mistake of ours")

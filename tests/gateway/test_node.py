@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.support.gateway import DIALECTS, Stand
+from tests.support.gateway import FIXED_PATHS, Stand
 from tests.support.node import folder
 
 PROGRAM = Path(__file__).parent / "loops.cjs"
@@ -20,8 +20,8 @@ def test_node_sdks_loop_over_a_tool_in_all_directions(gateway: Stand) -> None:
     )
     ways = [
         f"{one} {other} {way}"
-        for one in DIALECTS
-        for other in DIALECTS
+        for one in FIXED_PATHS
+        for other in FIXED_PATHS
         for way in ("true", "false")
     ]
 

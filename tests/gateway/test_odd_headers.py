@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.simulator import question
 
 # What clients send and the gateway, or an upstream behind it, reads.
@@ -103,7 +103,7 @@ def gateway(peer: Peer) -> Iterator[Stand]:
             Route(match=Match(model="*", header={"x-match": "a*b"}), to=("chat/plain",)),
             *(
                 Route(match=Match(model=f"own/{one}"), to=(f"{one}/plain",), auth="passthrough")
-                for one in DIALECTS
+                for one in FIXED_PATHS
             ),
             *plain.routes,
         )
@@ -136,14 +136,14 @@ def send(gateway: Stand, path: str, body: bytes, *headers: bytes) -> tuple[int, 
 
 
 @pytest.mark.parametrize("name", CLIENT)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_clients_header_of_any_value_breaks_nothing(
     gateway: Stand, dialect: str, name: str
 ) -> None:
     before = len(gateway.log.getvalue())
     body = json.dumps(question(dialect, f"{dialect}/plain", stream=False)).encode()
     own = json.dumps(question(dialect, f"own/{dialect}", stream=False)).encode()
-    first = DIALECTS.index(dialect)
+    first = FIXED_PATHS.index(dialect)
     for number, value in enumerate(VALUES, first):  # the next dialect sends it to the other route
         asked = own if number % 2 else body
         status, data = send(gateway, PATHS[dialect], asked, b"%b: %b" % (name.encode(), value))
@@ -171,7 +171,7 @@ def test_upstreams_header_of_any_value_breaks_nothing(
 
 @pytest.mark.parametrize("digits", [1, 20, 400, 5000])
 @pytest.mark.parametrize("unit", ["s", "ms", "m", "h", "m1s", " seconds", " minutes"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_wait_of_any_length_that_an_upstream_names_breaks_nothing(
     gateway: Stand, peer: Peer, dialect: str, unit: str, digits: int
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.received import received
 from tests.support.simulator import WEATHER
 from tests.support.talks import TALKS, ForgetfulChatTalk, MessagesTalk, ResponsesTalk, Said, Sdks
@@ -41,13 +41,13 @@ FORGETFUL = {
     "responses": ForgetfulResponsesTalk,
 }
 CLIENTS = [
-    *((name, TALKS[name]) for name in DIALECTS),
-    *((f"forgetful-{name}", FORGETFUL[name]) for name in DIALECTS),
+    *((name, TALKS[name]) for name in FIXED_PATHS),
+    *((f"forgetful-{name}", FORGETFUL[name]) for name in FIXED_PATHS),
 ]
 clients = pytest.mark.parametrize(
     "talk", [one for _, one in CLIENTS], ids=[name for name, _ in CLIENTS]
 )
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
 
 
 def converse(found: Stand, talk: Any, model: str, *, stream: bool, rounds: int = 2) -> list[Any]:

@@ -20,7 +20,7 @@ import pytest
 from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.support.certificates import certificate
-from tests.support.gateway import DIALECTS, PATHS, UNUSABLE
+from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
@@ -86,7 +86,7 @@ async def fifty(
 
         async def stream(number: int) -> bytes:
             nonlocal heads
-            dialect = DIALECTS[number % 3]
+            dialect = FIXED_PATHS[number % 3]
             async with http.post(url + PATHS[dialect], json=question(dialect, "m")) as response:
                 assert 200 == response.status
                 heads += 1
@@ -98,7 +98,7 @@ async def fifty(
         processes = len(served.notices("started"))
         await asyncio.to_thread(until, lambda: len(served.notices("draining")) == processes)
         refused = {}
-        for dialect in DIALECTS:
+        for dialect in FIXED_PATHS:
             async with http.post(url + PATHS[dialect], json=question(dialect, "plain")) as late:
                 refused[dialect] = (
                     late.status,
@@ -123,7 +123,7 @@ def test_sigterm_lets_fifty_streams_end_and_refuses_new_ones(tmp_path) -> None:
     assert 0 == code
     assert 50 == len(odd.asked)
     for number, stream in enumerate(streams):
-        verdict = check(DIALECTS[number % 3], stream)
+        verdict = check(FIXED_PATHS[number % 3], stream)
         assert (True, "finish") == (verdict.legal, verdict.ended)
     for dialect, (status, headers, body) in refused.items():
         assert 503 == status, dialect
@@ -135,7 +135,7 @@ def test_sigterm_lets_fifty_streams_end_and_refuses_new_ones(tmp_path) -> None:
     assert [True] == [one["all_streams_ended"] for one in served.notices("stopped")]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_streams_that_outlast_the_grace_time_are_reported(
     tmp_path, simulator, dialect: str
 ) -> None:
@@ -261,7 +261,7 @@ def test_workers_share_the_port_and_drain(tmp_path, sent: str, ended: int) -> No
     assert {503} == {status for status, _, _ in refused.values()}
     assert ended == code
     assert {"finish"} == {
-        check(DIALECTS[number % 3], stream).ended for number, stream in enumerate(streams)
+        check(FIXED_PATHS[number % 3], stream).ended for number, stream in enumerate(streams)
     }
     assert 2 == len({one["process"] for one in served.notices("stopped")})
     assert 1 == sum("serving on" in line for line in served.said)
@@ -415,7 +415,7 @@ def test_refused_upstream_is_reported_and_logged(tmp_path) -> None:
         f'[upstreams.sim]\nbase_url = "http://127.0.0.1:{port}/v1"\nretries = 0\n'
     )
     with serving(tmp_path) as served:
-        answers = {dialect: ask(served, dialect) for dialect in DIALECTS}
+        answers = {dialect: ask(served, dialect) for dialect in FIXED_PATHS}
         lines = until(lambda: len(found := served.notices("request")) == 3 and found)
 
     for dialect, got in answers.items():
@@ -463,7 +463,7 @@ def test_failure_of_tls_is_reported_and_logged(tmp_path) -> None:
 LAST = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b'"user":null'}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect: str) -> None:
     config(tmp_path, simulator)
     # KB of text, more on the wire; a Responses stream repeats all of it at its end.  Each dialect has its own

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Settings
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.search_hosts import HOSTS, WITHOUT_SEARCH, target, with_hosts
 from tests.support.simulator import question as small_question
 
@@ -157,7 +157,7 @@ def question(client: str, model: str, *, stream: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
 @pytest.mark.parametrize("client", [*SEARCH])
 def test_nobody_is_asked_for_a_search_that_nobody_runs(
     gateway: Stand, client: str, upstream: str, stream: bool

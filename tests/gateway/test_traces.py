@@ -20,7 +20,7 @@ from dragoman.gateway.config.settings import (
 )
 from tests.support.asking import post
 from tests.support.collector import Collector, attributes
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.simulator import question
 from tests.support.waiting import notices, until
 
@@ -68,7 +68,7 @@ def seen() -> Iterator[tuple[Collector, dict[str, httpx2.Response]]]:
         with traced(settings) as gateway:
             got = {
                 f"{dialect} {stream}": ask(gateway, dialect, f"{dialect}/plain", stream=stream)
-                for dialect in DIALECTS
+                for dialect in FIXED_PATHS
                 for stream in (False, True)
             }
             got["child"] = ask(gateway, "chat", "chat/plain", traceparent=PARENT, tracestate="a=b")
@@ -89,7 +89,7 @@ def spans(seen: tuple[Collector, dict[str, httpx2.Response]], name: str) -> tupl
     return server, sorted(below, key=lambda one: one.start_time_unix_nano)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_request_and_attempt_are_spans_of_one_trace(
     seen: tuple[Collector, dict[str, httpx2.Response]], dialect: str, *, stream: bool

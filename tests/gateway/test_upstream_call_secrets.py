@@ -9,7 +9,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged, notices
@@ -56,10 +56,10 @@ def gateway(peer: OddUpstream) -> Iterator[Stand]:
                 retries=0,
                 cooldown=0,
             )
-            for name in DIALECTS
+            for name in FIXED_PATHS
         }
         routes = tuple(
-            Route(match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS
+            Route(match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in FIXED_PATHS
         )
         return structs.replace(settings_for(url), upstreams=upstreams, routes=routes)
 
@@ -145,8 +145,8 @@ WAYS = {
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("upstream", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("upstream", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- where it appears
     gateway: Stand, peer: OddUpstream, dialect: str, upstream: str, way: str, stream: bool
 ) -> None:
@@ -187,7 +187,7 @@ def test_key_in_an_answer_to_another_endpoint_is_never_revealed(
     assert "NAME_OF_THE_KEY" not in got.text + repr(got.headers)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_log_names_which_credential_was_refused(
     gateway: Stand, peer: OddUpstream, dialect: str
 ) -> None:

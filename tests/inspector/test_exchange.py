@@ -20,7 +20,7 @@ from dragoman.inspector.recordings import load, replay_view, side_bytes
 from dragoman.inspector.summary import Summary
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.long_recordings import unfolded
 from tests.support.recordings import recording_gateway
 from tests.support.simulator import WEATHER, question
@@ -37,14 +37,14 @@ QUIRKS = (
 def exchanges() -> Iterator[tuple[str, str, bool]]:
     """Yield dialects of clients, models, and whether the answer is streamed."""
     for turn, family in enumerate(FORMATS):
-        upstream = DIALECTS[turn // 3 % 3]
+        upstream = FIXED_PATHS[turn // 3 % 3]
         leak = "+leak-reasoning+think" if turn % 4 == 0 else ""
-        yield DIALECTS[turn % 3], f"{upstream}/{family.replace('_', '-')}{leak}", turn % 5 != 0
+        yield FIXED_PATHS[turn % 3], f"{upstream}/{family.replace('_', '-')}{leak}", turn % 5 != 0
     for turn, quirk in enumerate(QUIRKS):
-        yield DIALECTS[turn % 3], f"{DIALECTS[turn // 2 % 3]}/plain+{quirk}", turn % 6 != 0
+        yield FIXED_PATHS[turn % 3], f"{FIXED_PATHS[turn // 2 % 3]}/plain+{quirk}", turn % 6 != 0
     for turn, quirk in enumerate(("think+parallel:2", "error-in", "cut", "length", "chunk:byte")):
         yield "gemini", f"{('chat', 'gemini')[turn % 2]}/plain+{quirk}", True
-        yield DIALECTS[turn % 3], f"gemini/plain+{quirk}", turn != 3
+        yield FIXED_PATHS[turn % 3], f"gemini/plain+{quirk}", turn != 3
 
 
 @pytest.fixture(scope="module")

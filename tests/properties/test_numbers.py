@@ -34,6 +34,11 @@ BASES = {
         "input": "hi",
         "tools": [{"type": "function", "name": "f", "parameters": TOOL}],
     },
+    "gemini": {
+        "model": "m",
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+        "tools": [{"functionDeclarations": [{"name": "f"}]}],
+    },
 }
 # Where a number may stand; the last part of each path is its place.
 FIELDS = {
@@ -58,6 +63,15 @@ FIELDS = {
         "parallel_tool_calls", "tool_choice", "previous_response_id", "conversation", "prompt",
         "metadata", "user", "include", "instructions", "input", "tools", "stream", "background",
         "service_tier", "prompt_cache_key", "top_k", "seed",
+    ),
+    "gemini": (
+        "generationConfig.maxOutputTokens", "generationConfig.temperature", "generationConfig.topP",
+        "generationConfig.topK", "generationConfig.seed", "generationConfig.presencePenalty",
+        "generationConfig.frequencyPenalty", "generationConfig.candidateCount", "generationConfig.logprobs",
+        "generationConfig.responseLogprobs", "generationConfig.stopSequences", "generationConfig.thinkingConfig",
+        "generationConfig.responseMimeType", "generationConfig.responseSchema", "generationConfig", "model",
+        "stream", "contents", "tools", "toolConfig.functionCallingConfig", "toolConfig", "systemInstruction",
+        "safetySettings", "cachedContent", "labels", "serviceTier", "store",
     ),
 }  # fmt: skip
 # What must stand beside a number for its field to be read.
@@ -96,8 +110,9 @@ def outcome(source: str, field: str, number: str, **to: str) -> bytes | str:
 def test_any_number_in_any_field_is_translated_or_refused_with_its_path(
     source: str, field: str, target: str
 ) -> None:
-    for number in NUMBERS:
-        for profile in PROFILES:
+    for at, number in enumerate(NUMBERS):
+        # Every profile meets a third of the numbers: whole ones, fractions and huge ones among them.
+        for profile in [*PROFILES][at % 3 :: 3]:
             found = outcome(source, field, number, target=target, profile=profile)
             if isinstance(found, bytes):
                 json.loads(found)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dragoman.context import Exchange
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.profiles import profile
 from dragoman.turn.answer import Block, fold, merged
@@ -64,7 +64,7 @@ def without_item_ids(block: Block) -> Block:
     return structs.replace(block, opaque=opaque)
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 @given(data=st.data())
 def test_what_a_writer_writes_its_reader_understands(name: str, data: st.DataObject) -> None:
     events = data.draw(streams(name))
@@ -87,7 +87,7 @@ def test_what_a_writer_writes_its_reader_understands(name: str, data: st.DataObj
     assert expected == found
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 @given(data=st.data())
 def test_a_whole_answer_gives_what_the_stream_gives(name: str, data: st.DataObject) -> None:
     events = data.draw(streams(name))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.checker.checker import Checker
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import DragomanError, ProtocolError
 from dragoman.translate import Translator, translate_body, translate_error
 from dragoman.translate_requests import translate_request
@@ -20,9 +20,9 @@ from tests.support.views import HALF_CALL
 
 # Losses of a call that leaves incomplete.
 INCOMPLETE = frozenset({"call_cut", "args_invalid", "args_not_object"})
-CASES = {name: corpus(name) for name in CORE_NAMES}
-each_dialect = pytest.mark.parametrize("name", CORE_NAMES)
-each_target = pytest.mark.parametrize("target", CORE_NAMES)
+CASES = {name: corpus(name) for name in DIALECT_NAMES}
+each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
+each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
 
 
 def mutated(draw: st.DrawFn, data: bytes) -> bytes:

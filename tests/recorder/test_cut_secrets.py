@@ -14,7 +14,7 @@ from dragoman.recorder.cut_secrets import PiecesWatch
 from dragoman.recorder.recording import Recording
 from dragoman.redaction import Blotter
 from tests.support.asking import post
-from tests.support.gateway import ALL_DIALECTS, settings_for, stand
+from tests.support.gateway import DIALECTS, settings_for, stand
 from tests.support.recordings import recorded
 from tests.support.simulator import WEATHER, question
 
@@ -55,7 +55,7 @@ def deltas(value: Any) -> list[str]:
     return own + [text for one in value.values() for text in deltas(one)]
 
 
-@pytest.mark.parametrize("client", ALL_DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
 def test_a_secret_in_pieces_is_overwritten_and_the_recording_replays(
     tmp_path: Path, client: str
 ) -> None:
@@ -65,13 +65,13 @@ def test_a_secret_in_pieces_is_overwritten_and_the_recording_replays(
 
     call = json.dumps({"city": SAID})
     with stand(make) as gateway:
-        for upstream in ALL_DIALECTS:
+        for upstream in DIALECTS:
             for words in (f"sim: say {SAID}", f"sim: call get_weather {call}"):
                 asked = question(client, f"{upstream}/plain", words, tools=[WEATHER], stream=True)
                 answer = post(gateway, client, asked)
                 assert answer.status_code == 200
     found = recorded(tmp_path)
-    assert len(found) == 2 * len(ALL_DIALECTS)
+    assert len(found) == 2 * len(DIALECTS)
     for one in found:
         for side, text in joined(one).items():
             assert "****" in text, (one.opening.id, side)

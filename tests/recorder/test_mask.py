@@ -16,7 +16,7 @@ from dragoman.recorder.mask import mask_recording
 from dragoman.recorder.recording import Recording, read_recording, recording_of
 from dragoman.recorder.replay import differences, different_bytes, replay
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, settings_for, stand
 from tests.support.simulator import question
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
@@ -141,7 +141,7 @@ TOOL = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_a_gateway_that_records_shapes_writes_no_word(tmp_path: Path, dialect: str) -> None:
     def make(url: str) -> Settings:
         return settings_for(url, record=Record(dir=str(tmp_path), content="shape"))

@@ -18,7 +18,7 @@ from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
 from dragoman.recorder.writer import file_name
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, settings_for, stand
 from tests.support.recordings import RECORDING, recorded, recording_gateway
 from tests.support.serving import serving, simulating
 from tests.support.simulator import question
@@ -35,7 +35,7 @@ PACE_MS = 400  # between two events: so long has the writer for one of them
 DELTAS = 4
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
     def make(url: str) -> Settings:
         plain = settings_for(

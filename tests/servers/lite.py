@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from tests.servers.process import served
-from tests.support.gateway import DIALECTS
+from tests.support.gateway import FIXED_PATHS
 
 FOLDER_VARIABLE = "DRAGOMAN_LITELLM"  # set by tools/servers.py
 KEY = "sk-0123456789abcdef0123456789abcdef"  # it refuses to start without one
@@ -59,7 +59,7 @@ def lite_settings(url: str) -> Settings:
             key=Secret("env:LITELLM", KEY),
             retries=0,
         )
-        for dialect in DIALECTS
+        for dialect in FIXED_PATHS
     }
     routes = tuple(
         Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in upstreams

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from tests.servers.process import served
-from tests.support.gateway import DIALECTS, settings_for
+from tests.support.gateway import FIXED_PATHS, settings_for
 
 FOLDER_VARIABLE = "DRAGOMAN_LLAMA_CPP"  # set by tools/servers.py
 
@@ -58,7 +58,7 @@ def llama_settings(llama: Llama, noisy: Llama) -> Settings:
             models=("tiny",),
         )
         for prefix, server in servers.items()
-        for dialect in DIALECTS
+        for dialect in FIXED_PATHS
     }
     routes = tuple(
         Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in upstreams

@@ -8,7 +8,7 @@ from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.servers.lite import BEHIND, lite_settings, running
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, PATHS, Stand, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, stand
 from tests.support.raw_http import RawClient
 from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, question
 from tests.support.talks import Sdks
@@ -21,8 +21,8 @@ CUT = {"chat": "length", "anthropic": "max_tokens", "responses": "incomplete"}
 # Such chunks are passed on as they are.
 HARMLESS = {"$.choices[0].finish_reason", "$.choices[0]"}
 
-clients = pytest.mark.parametrize("client", DIALECTS)
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+clients = pytest.mark.parametrize("client", FIXED_PATHS)
+upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
 behind_it = pytest.mark.parametrize("behind", BEHIND)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 

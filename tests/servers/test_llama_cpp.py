@@ -10,7 +10,7 @@ import pytest
 from dragoman.checker.checker import Violation, check
 from tests.servers.llama import Llama, llama_settings, running
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, Stand, stand
+from tests.support.gateway import FIXED_PATHS, PATHS, Stand, stand
 from tests.support.raw_http import RawClient
 from tests.support.simulator import declared, question
 from tests.support.talks import Said, Sdks
@@ -43,8 +43,8 @@ TOO_LONG = "word " * 4000  # a token a letter: more than twice the room
 # has its own time, and the first may come without a role.  Such chunks are passed on as they are.
 HARMLESS = {"same-id", "role-once"}
 
-clients = pytest.mark.parametrize("client", DIALECTS)
-upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+clients = pytest.mark.parametrize("client", FIXED_PATHS)
+upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 

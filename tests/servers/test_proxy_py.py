@@ -11,7 +11,7 @@ from dragoman.transport import fixed_rule
 from tests.servers import proxy_py
 from tests.support.asking import post
 from tests.support.certificates import certificate
-from tests.support.gateway import DIALECTS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import question
 from tests.support.tunnel import check_that_a_stream_is_not_held_back, tunnelled
@@ -43,7 +43,7 @@ def gateway(secured: OddUpstream, tmp_path_factory: pytest.TempPathFactory) -> I
             yield found
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_stream_through_a_tunnel_is_not_held_back(
     gateway: Stand, secured: OddUpstream, dialect: str
 ) -> None:
@@ -51,7 +51,7 @@ def test_stream_through_a_tunnel_is_not_held_back(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", FIXED_PATHS)
 def test_request_is_forwarded(gateway: Stand, dialect: str, *, stream: bool) -> None:
     got = post(gateway, dialect, question(dialect, "forward/plain", stream=stream))
 

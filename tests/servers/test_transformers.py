@@ -7,7 +7,7 @@ import pytest
 from dragoman.checker.checker import check
 from tests.servers.transformers_serve import MODELS, OFFERED, running, transformers_settings
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, Stand, stand
+from tests.support.gateway import FIXED_PATHS, Stand, stand
 from tests.support.simulator import WEATHER, WEATHER_CALL, question
 from tests.support.talks import Sdks
 
@@ -16,7 +16,7 @@ CUT = {"chat": "length", "anthropic": "max_tokens", "responses": "incomplete"}
 # What this server leaves out of most chunks of Chat, and no client minds; such chunks are passed on as they are.
 HARMLESS = {"$.choices[0].finish_reason"}
 
-clients = pytest.mark.parametrize("client", DIALECTS)
+clients = pytest.mark.parametrize("client", FIXED_PATHS)
 upstreams = pytest.mark.parametrize("upstream", OFFERED)
 models = pytest.mark.parametrize("model", MODELS)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])

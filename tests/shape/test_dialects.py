@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 
 SOURCE = Path(__file__).parents[2] / "src" / "dragoman"
 FILES = {
@@ -23,7 +23,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_dialect_has_the_twelve_files(name: str) -> None:
     found = {file.stem for file in (SOURCE / "dialects" / name).glob("*.py")}
 
@@ -31,7 +31,7 @@ def test_dialect_has_the_twelve_files(name: str) -> None:
     assert (SOURCE / "checker" / f"{name}.py").exists()
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_tests_of_a_dialect_are_named_after_its_files(name: str) -> None:
     folder = Path(__file__).parents[1] / "unit" / "dialects" / name
     stems = [file.stem.removeprefix("test_") for file in folder.glob("test_*.py")]

@@ -8,7 +8,7 @@ import pytest
 from dragoman.checker.checker import check, rules
 from dragoman.client.messages import request, tool, user
 from dragoman.client.sync_client import SyncClient
-from dragoman.dialects import CORE_NAMES, dialect, dialect_names, register
+from dragoman.dialects import DIALECT_NAMES, dialect, dialect_names, register
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Route, Settings, Upstream
 from dragoman.translate import Translator, translate_body
@@ -48,13 +48,13 @@ def body(**changes: object) -> bytes:
 
 
 def test_it_is_in_the_registry_once() -> None:
-    assert (*CORE_NAMES, "toy") == dialect_names()
+    assert (*DIALECT_NAMES, "toy") == dialect_names()
     assert DIALECT is dialect("toy")
     with pytest.raises(ConfigError, match="already"):
         register(DIALECT)
 
 
-@pytest.mark.parametrize("other", CORE_NAMES)
+@pytest.mark.parametrize("other", DIALECT_NAMES)
 def test_requests_are_translated_both_ways(other: str) -> None:
     out = translate_request(body(), source="toy", target=other)
     back = translate_request(out.body, source=other, target="toy")
@@ -62,7 +62,7 @@ def test_requests_are_translated_both_ways(other: str) -> None:
     assert {**ASKED, "live": False} == json.loads(back.body)
 
 
-@pytest.mark.parametrize("other", CORE_NAMES)
+@pytest.mark.parametrize("other", DIALECT_NAMES)
 def test_streams_are_translated_both_ways_and_checked(other: str) -> None:
     asked = read_request(body(live=True), source="toy").request
     there = Translator(source="toy", target=other, request=asked, seed="s")
@@ -83,7 +83,7 @@ def test_a_stream_within_the_dialect_is_forwarded_unchanged() -> None:
     assert STREAM == b"".join(relay.feed(STREAM[at : at + 7]) for at in range(0, len(STREAM), 7))
 
 
-@pytest.mark.parametrize("other", CORE_NAMES)
+@pytest.mark.parametrize("other", DIALECT_NAMES)
 def test_bodies_are_translated_both_ways(other: str) -> None:
     asked = read_request(body(), source="toy").request
     middle = translate_body(BODY, source="toy", target=other, request=asked).body

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, TimeoutChanges
 from dragoman.limits import Limits
-from tests.support.gateway import ALL_DIALECTS, Stand, settings_for
+from tests.support.gateway import DIALECTS, Stand, settings_for
 from tests.support.simulator import question, wire
 
 ROOT = Path(__file__).parent.parent / "gateway" / "endings"
@@ -324,7 +324,7 @@ def settings(url: str) -> Settings:
     routes += [
         # Nothing else is hurried: a busy machine takes its time.
         Route(match=Match(model=f"{name}/*+{fault}*"), to=(f"{name}/*",), timeouts=quick)
-        for name in ALL_DIALECTS
+        for name in DIALECTS
         for fault in ("stall", "slow")
     ]
     return structs.replace(
@@ -403,7 +403,7 @@ async def ask_all(stand: Stand, names: Collection[str] = ()) -> dict[tuple[Endin
     cases = [
         (ending, dialect)
         for ending in ENDINGS
-        for dialect in ALL_DIALECTS
+        for dialect in DIALECTS
         if not names or ending.name in names
     ]
     gate = asyncio.Semaphore(16)

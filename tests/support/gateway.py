@@ -9,15 +9,17 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.serve import Running
 from dragoman.simulator.server import Simulator
 
 T = TypeVar("T")
-DIALECTS = ("chat", "anthropic", "responses")
-# For suites in which the dialect matters; the others take three, which cost half as much.
-ALL_DIALECTS = (*DIALECTS, "gemini")
+DIALECTS = DIALECT_NAMES
+# For tests whose requests are bytes or lines of their own on a fixed path, and for tests of what Chat, Messages and
+# Responses have in common.  The paths of Gemini name the model: `wire` of simulator.py makes them of a request.
+FIXED_PATHS = ("chat", "anthropic", "responses")
 UNUSABLE = {
     "chat": 424,
     "anthropic": 424,
@@ -61,11 +63,11 @@ def settings_for(url: str, **changes: Any) -> Settings:
             retries=0,
             models=("plain",),
         )
-        for name in ALL_DIALECTS
+        for name in DIALECTS
     }
     fallback = Route(name="rest", match=Match(model="*"), to=("chat/*",))
     routes = tuple(
-        Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in ALL_DIALECTS
+        Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS
     )
     return structs.replace(
         Settings(server=Server(port=0), upstreams=upstreams, routes=(*routes, fallback)), **changes

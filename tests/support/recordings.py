@@ -12,7 +12,7 @@ from dragoman.gateway.config.settings import Record, Settings
 from dragoman.recorder.recording import Recording, read_recording
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.asking import post
-from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 
 RECORDING = Path(__file__).parents[1] / "recorder" / "recording.dragoman"
@@ -30,18 +30,18 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
     for family in FORMATS:
         for quirks in ("", "+leak-reasoning", "+length"):
             turn += 1
-            client = DIALECTS[turn % 3]
-            upstream = DIALECTS[turn // 3 % 3]
+            client = FIXED_PATHS[turn % 3]
+            upstream = FIXED_PATHS[turn // 3 % 3]
             yield client, f"{upstream}/{family.replace('_', '-')}{quirks}", turn % 4 != 0
     yield "anthropic", "chat/plain+text:512", False  # its body is translated in a thread
     yield "chat", "anthropic/plain+text:512", True
     for fault in FAULTS:
-        for number, client in enumerate(DIALECTS):
-            for upstream in (client, DIALECTS[(number + 1) % 3]):
+        for number, client in enumerate(FIXED_PATHS):
+            for upstream in (client, FIXED_PATHS[(number + 1) % 3]):
                 yield client, f"{upstream}/plain+{fault}", True
     for number, fault in enumerate(("think", "error-in", "cut", "length", "parallel:3", "crlf")):
         yield "gemini", f"{('chat', 'gemini')[number % 2]}/plain+{fault}", True
-        yield DIALECTS[number % 3], f"gemini/plain+{fault}", number % 2 == 0
+        yield FIXED_PATHS[number % 3], f"gemini/plain+{fault}", number % 2 == 0
 
 
 def record_all(folder: Path) -> None:

@@ -8,6 +8,8 @@ import aiohttp
 
 from dragoman.simulator.server import Simulator
 
+# Dialects that send a call in pieces under an index, and end a stream with an event of its own.  Gemini does neither.
+IN_PIECES = ("chat", "anthropic", "responses")
 PATHS = {
     "chat": "/v1/chat/completions",
     "anthropic": "/v1/messages",

@@ -8,7 +8,7 @@ import pytest
 from tests.agents import hard_results
 from tests.agents.hard import DIRECT, SITUATIONS, Facts, Outcome, Situation, outcome
 from tests.agents.talk import DONE
-from tests.support.gateway import DIALECTS
+from tests.support.gateway import FIXED_PATHS
 from tools import hard_table
 
 ONE = Situation("one command", ())
@@ -53,7 +53,7 @@ def test_outcomes_are_listed_best_first() -> None:
 
 
 def results(direct: str, *through: str) -> hard_results.Results:
-    columns = zip((DIRECT, *DIALECTS), (direct, *through), strict=True)
+    columns = zip((DIRECT, *FIXED_PATHS), (direct, *through), strict=True)
     one = {column: Outcome(word) for column, word in columns}
     return {"Some agent": dict.fromkeys(SITUATIONS, one)}
 
@@ -118,5 +118,5 @@ def test_quick_cells_hold_every_agent_and_every_dialect_but_nothing_direct() -> 
 
     pairs = {(agent, column) for agent, _, column in quick}
     agents = {agent for agent, *_ in hard_results.every_cell()}
-    assert {(agent, column) for agent in agents for column in DIALECTS} == pairs
+    assert {(agent, column) for agent in agents for column in FIXED_PATHS} == pairs
     assert set(SITUATIONS) == {situation for _, situation, _ in quick}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.events import Fault, FaultKind
@@ -34,13 +34,13 @@ def left_by(work: Callable[[], object]) -> set[str]:
         gc.enable()
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_translated_streams_leave_no_cycle_wherever_they_stop(source: str) -> None:
     cases = [(case, case.exchange()) for case in thinned(corpus(source))]
 
     def work() -> None:
         for case, exchange in cases:
-            for target in CORE_NAMES:
+            for target in DIALECT_NAMES:
                 for at in (len(case.stream) // 3, len(case.stream) * 2 // 3, len(case.stream)):
                     for end in (Translator.close, fail, str):
                         translator = Translator(
@@ -61,13 +61,13 @@ def fail(translator: Translator) -> bytes:
     return translator.fail(Fault(FaultKind.TIMEOUT, "late"))
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_complete_answers_leave_no_cycle(source: str) -> None:
     cases = thinned(corpus(source))
 
     def work() -> None:
         for case in cases:
-            for target in CORE_NAMES:
+            for target in DIALECT_NAMES:
                 translate_body(case.stream, source=source, target=target)
 
     assert not left_by(work)
@@ -91,7 +91,7 @@ def test_requests_leave_no_cycle() -> None:
 
     def work() -> None:
         for case in cases:
-            for target in CORE_NAMES:
+            for target in DIALECT_NAMES:
                 case.sent(target)
 
     assert not left_by(work)

@@ -9,10 +9,10 @@ from dragoman.errors import MalformedError, NameTooLongError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate import translate_body, translate_error
 from dragoman.translate_requests import error_response, fault_of_request, read_request
-from tests.support.gateway import DIALECTS
+from tests.support.gateway import FIXED_PATHS
 from tests.support.simulator import WEATHER
 
-each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+each_dialect = pytest.mark.parametrize("dialect", FIXED_PATHS)
 CALL = "call_1"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Translator, decode_tools, translate_body
 from dragoman.checker.checker import check
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from tests.support.chat import DONE, USAGE, call, chunk, payloads
 from tests.support.corpus import corpus
 
@@ -16,7 +16,7 @@ STOPPED = {"truncated", "done-marker", "arguments-whole"}
 LATE = {"b4_call_without_arguments"}
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_a_relay_whose_upstream_stops_anywhere_goes_on_legally(name: str) -> None:
     for case in corpus(name):
         if check(name, case.stream).violations or case.name in LATE:
@@ -47,7 +47,7 @@ def written(name: str) -> bytes:
     return translator.feed(b"".join(TEXT_THEN_CALL)) + translator.close()
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_after_an_id_that_had_to_change_the_stream_is_still_legal(name: str) -> None:
     stream = written(name).replace(b"call_1", b"gx-1")  # looks like an escaped one
 
@@ -131,7 +131,7 @@ def test_c1_reasoning_of_a_chat_upstream_stays_in_its_own_fields() -> None:
         assert "Hm.  So." == "".join(delta.get(field, "") for delta in deltas)
 
 
-@pytest.mark.parametrize("name", [name for name in CORE_NAMES if dialect(name).last_word])
+@pytest.mark.parametrize("name", [name for name in DIALECT_NAMES if dialect(name).last_word])
 @pytest.mark.parametrize("tail", [b"\n\n", b"\n", b""])
 def test_last_event_that_the_upstream_leaves_out_is_written(name: str, tail: bytes) -> None:
     whole = written(name)

@@ -20,7 +20,7 @@ from dragoman import (
     translate_error,
     translate_request,
 )
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 from tests.support.chat import DONE, USAGE, call, chunk, payloads, types
@@ -141,8 +141,8 @@ def test_unknown_names_are_the_operators_mistake() -> None:
         Translator(source="chat", target="chat", profile="nobody")
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_an_error_of_the_upstream_becomes_one_of_the_client(source: str, target: str) -> None:
     error = {"type": "rate_limit_error", "message": "slow down", "code": "rate_limit_exceeded"}
     body = msgspec.json.encode({"type": "error", "error": error})
@@ -163,7 +163,7 @@ def test_the_machine_refuses_to_go_on_after_its_end() -> None:
         translator.close()
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_a_failure_found_by_the_shell_is_reported_in_the_clients_dialect(target: str) -> None:
     translator = Translator(source="chat", target=target)
     first = translator.feed(chunk({"role": "assistant", "content": "Par"}))
@@ -345,8 +345,8 @@ _BAD_BYTES = {
 }
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_bytes_that_are_not_utf8_cost_no_answer(source: str, target: str) -> None:
     translator = Translator(source=source, target=target, model="m", seed="s")
     stream = _BAD_BYTES[source].replace(b"%b", b"x\xa3y")

@@ -1,4 +1,4 @@
-"""A server of prebuilt streams in all three dialects, for clients to read.
+"""A server of prebuilt streams in the dialects with one path, for clients to read.
 
     python -m tools.bench.streams
 
@@ -12,7 +12,9 @@ import re
 from contextlib import suppress
 from typing import Final
 
-from dragoman.dialects import DIALECT_NAMES, dialect
+from tools.bench.traffic import FIXED_PATHS
+
+from dragoman.dialects import dialect
 from dragoman.translate import make_exchange
 from dragoman.turn.events import (
     BlockEnd,
@@ -52,9 +54,9 @@ def stream_of(name: str, deltas: int) -> list[bytes]:
     return [b"%x\r\n%b\r\n" % (len(data), data) for data in (*written, b"")]
 
 
-_PATHS: Final = {dialect(name).path.encode(): name for name in DIALECT_NAMES}
-_DENSE: Final = {name: b"".join(stream_of(name, EVENTS["dense"])) for name in DIALECT_NAMES}
-_PACED: Final = {name: stream_of(name, EVENTS["paced"]) for name in DIALECT_NAMES}
+_PATHS: Final = {dialect(name).path.encode(): name for name in FIXED_PATHS}
+_DENSE: Final = {name: b"".join(stream_of(name, EVENTS["dense"])) for name in FIXED_PATHS}
+_PACED: Final = {name: stream_of(name, EVENTS["paced"]) for name in FIXED_PATHS}
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

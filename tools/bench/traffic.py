@@ -15,6 +15,8 @@ from dragoman.dialects import dialect
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import translate_request
 
+# The dialects of the measured clients and upstreams: those whose requests go to one path.
+FIXED_PATHS: Final = ("chat", "anthropic", "responses")
 TEXTS: Final = 200
 MARK: Final = re.compile(rb"\[bench (\w+)(?:-(\d+)-(\d+))?\]")
 # The time at which an event was sent, in nanoseconds of a clock that all processes share.

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from dragoman.checker.checker import Checker
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.envelopes import Sealer, is_envelope
 from dragoman.errors import ConfigError, DragomanError, ProtocolError
 from dragoman.gateway.config.environment import ConfigEnvironment
@@ -127,7 +127,7 @@ def _response(pieces: Iterable[bytes]) -> _Response:
 
 
 def _directions(choice: Choice) -> tuple[str, str]:
-    names = CORE_NAMES
+    names = DIALECT_NAMES
     return names[choice.first % len(names)], names[choice.second % len(names)]
 
 
@@ -223,13 +223,13 @@ def _config(choice: Choice) -> None:
 
 def _with_directions(files: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
     for name, data in files:
-        source = CORE_NAMES.index(name)
-        for target in range(len(CORE_NAMES)):
+        source = DIALECT_NAMES.index(name)
+        for target in range(len(DIALECT_NAMES)):
             yield bytes((source, target, 7)) + data
 
 
 def _streams() -> Iterator[tuple[str, bytes]]:
-    for name in CORE_NAMES:
+    for name in DIALECT_NAMES:
         for file in sorted(CORPUS.glob(f"{name}/*/stream.sse")):
             yield name, file.read_bytes()
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.checker.checker import Checker, Verdict, Violation, rules
 from dragoman.cli.options import warn_if_terminal
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.recorder.lines import SUFFIX
 
 _PIECE: Final = 65536  # bytes of one read
@@ -46,7 +46,7 @@ Examples:
 @click.option(
     "--dialect",
     "-d",
-    type=click.Choice(CORE_NAMES),
+    type=click.Choice(DIALECT_NAMES),
     help="The dialect of the stream; a recording has it.",
 )
 @click.option(

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import click
 import msgspec
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.environment import read_text
 from dragoman.gateway.config.import_ccr import import_claude_code_router, without_comments
@@ -184,7 +184,7 @@ def show(file: Path | None, *, defaults: bool, as_json: bool) -> None:
 @click.option("--vendor", help="The vendor or server; see the list above.")
 @click.option("--model", help="The vendor's name for the model.")
 @click.option(
-    "--dialect", type=click.Choice(CORE_NAMES), help="The dialect to use with the vendor."
+    "--dialect", type=click.Choice(DIALECT_NAMES), help="The dialect to use with the vendor."
 )
 @click.option("--base-url", help="The server's base URL.  [default: the vendor's]")
 @click.option(

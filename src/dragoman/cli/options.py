@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MalformedError
 from dragoman.toolcalls.format import Format
 from dragoman.turn.request import Tool
@@ -43,7 +43,7 @@ _ADDRESS_OPTIONS: Final[Options] = {
     ),
     "upstream_dialect": click.option(
         "--upstream-dialect",
-        type=click.Choice(CORE_NAMES),
+        type=click.Choice(DIALECT_NAMES),
         help="The upstream's dialect.  [default: chat]",
     ),
     "upstream_key_env": click.option(

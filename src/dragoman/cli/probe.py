@@ -14,7 +14,7 @@ import click
 
 from dragoman.cli.options import connection_options
 from dragoman.cli.tables import print_table, progress, table_console
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 @click.option("--model", help="The upstream's name for the model.")
 @click.option(
     "--dialect",
-    type=click.Choice(CORE_NAMES),
+    type=click.Choice(DIALECT_NAMES),
     help="The upstream's dialect.  [default: from the settings, else chat]",
 )
 @click.option("--key-env", metavar="VAR", help="The environment variable that holds its key.")

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from dragoman.cli.options import config_option, own_formats, read_tools, warn_if_terminal
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.turn.losses import CODES, Loss
 
 _READ_BYTES: Final = 65536
-_DIALECT: Final = click.Choice(CORE_NAMES)
+_DIALECT: Final = click.Choice(DIALECT_NAMES)
 
 
 _HELP: Final = """Translate a response stream, a response body or a request body to another dialect.

@@ -7,9 +7,12 @@ from dragoman.dialects.dialect import Dialect
 from dragoman.errors import ConfigError
 from dragoman.turn.request import DialectName
 
-DIALECT_NAMES: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")  # built in
-# Those that are translated, checked, served and spoken: the last ones are not simulated or probed yet.
-CORE_NAMES: Final[tuple[DialectName, ...]] = (*DIALECT_NAMES, "gemini")
+DIALECT_NAMES: Final[tuple[DialectName, ...]] = (
+    "chat",
+    "anthropic",
+    "responses",
+    "gemini",
+)  # built in
 DEFAULT_DIALECT: Final[DialectName] = "chat"  # of failures that no path or header gives a dialect
 
 _loaded: Final[dict[str, Dialect]] = {}
@@ -30,7 +33,7 @@ def register(added: Dialect) -> None:
 
 def dialect_names() -> tuple[DialectName, ...]:
     """Return the names of all dialects that shells offer: the built-in ones first."""
-    return (*CORE_NAMES, *(name for name in _loaded if name not in CORE_NAMES))
+    return (*DIALECT_NAMES, *(name for name in _loaded if name not in DIALECT_NAMES))
 
 
 def dialect(name: str) -> Dialect:
@@ -42,7 +45,7 @@ def dialect(name: str) -> Dialect:
     found = _loaded.get(name)
     if found is not None:
         return found
-    if name not in CORE_NAMES:
+    if name not in DIALECT_NAMES:
         raise ConfigError(f"no dialect `{name}`; there are {', '.join(dialect_names())}")
     found = import_module(f"dragoman.dialects.{name}").DIALECT
     assert isinstance(found, Dialect)  # noqa: S101 -- our own modules

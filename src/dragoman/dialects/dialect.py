@@ -6,7 +6,7 @@ shells know none of them: a shell asks the registry in `dialects/__init__.py` an
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
@@ -173,6 +173,9 @@ class Dialect:
     # the next one unchanged.
     independent_frames: bool = False
 
+    # Where its requests have a setting, by the name that losses and refusals use for it; only those that differ.
+    field_names: Mapping[str, str] = field(default_factory=dict)
+
     # --- requests that pass within the dialect
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
     history_fields: tuple[str, ...] = ("messages",)
@@ -207,6 +210,8 @@ class Dialect:
     # takes betas.
     client_headers: tuple[str, ...] = ()
     beta_headers: tuple[str, ...] = ()
+    # A header in which clients send how many seconds they wait for a complete answer.
+    timeout_header: str = ""
     # Names of rate-limit headers, with `{which}` for `limit`, `remaining` or `reset`, and `{what}` for what counts.
     rate_limits: str = "x-ratelimit-{which}-{what}"
     count_tokens: TokenCounting | None = None

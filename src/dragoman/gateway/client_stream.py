@@ -76,7 +76,7 @@ class ClientStream:
         """Start the clocks of an attempt: `scope` is cancelled when one of the upstream's timeouts passes."""
         self._scope = scope
         self._note_gap = self._context.runtime.metrics.gaps(hop.upstream_name)
-        self._timeouts = hop.timeouts
+        self._timeouts = _within(hop.timeouts, self._context.client_timeout)
         self._streams = streams
         self._deadline = None
         self._attempt_began = self._loop.time()
@@ -287,3 +287,10 @@ class ClientStream:
 
 def _timeout(reason: str, code: str) -> Fault:
     return Fault(FaultKind.TIMEOUT, f"upstream timed out: {reason}", code=code)
+
+
+def _within(timeouts: Timeouts, asked: float) -> Timeouts:
+    """Return timeouts that also end an attempt when the client no longer wants the response."""
+    if not asked or 0 < timeouts.total <= asked:
+        return timeouts
+    return structs.replace(timeouts, total=asked)

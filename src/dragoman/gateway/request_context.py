@@ -34,6 +34,7 @@ from dragoman.turn.request import DialectName, Request
 
 T = TypeVar("T")
 _MAX_REASON_CHARS: Final = 200  # of the reason of one failed attempt
+_MAX_SECONDS_DIGITS: Final = 6  # of a client's timeout; a longer one limits nothing
 
 
 class Outcome(Struct, eq=False):
@@ -128,6 +129,14 @@ class RequestContext(Struct, frozen=True, eq=False):
     def framing(self) -> Literal["sse", "list"]:
         """How a stream is framed for the client."""
         return "sse" if self.named is None else self.named.framing
+
+    @property
+    def client_timeout(self) -> float:
+        """Seconds within which the client wants the complete response; 0: it does not say."""
+        name = dialect(self.dialect).timeout_header
+        text = self.http.headers.get(name, "") if name else ""
+        plain = text.isascii() and text.isdecimal() and len(text) <= _MAX_SECONDS_DIGITS
+        return float(text) if plain else 0.0
 
     @property
     def cors(self) -> dict[str, str]:

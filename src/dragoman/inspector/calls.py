@@ -36,7 +36,9 @@ _MOST_SOURCES: Final = 50  # of one card
 _MOST_QUERIES: Final = 20
 _ADDRESS_CHARS: Final = 2000
 _TITLE_CHARS: Final = 300
-REPAIRS: Final = frozenset({"args_repaired", "args_as_object", "args_trailing", "args_repeated"})
+REPAIRS: Final = frozenset(
+    {"args_repaired", "args_as_object", "args_as_text", "args_trailing", "args_repeated"}
+)
 
 
 class Found(Struct, frozen=True):

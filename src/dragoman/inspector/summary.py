@@ -29,7 +29,9 @@ _CLIENTS: Final = (
 _PRODUCT: Final = re.compile(r"[A-Za-z][\w.-]{0,39}")
 # Finish reasons under which an answer is not whole.
 _CUT: Final = frozenset({FinishReason.LENGTH, FinishReason.CONTEXT_FULL})
-_REPAIRS: Final = frozenset({"args_repaired", "args_as_object", "args_trailing", "args_repeated"})
+_REPAIRS: Final = frozenset(
+    {"args_repaired", "args_as_object", "args_as_text", "args_trailing", "args_repeated"}
+)
 _CUT_CALLS: Final = frozenset({"call_cut", "args_missing"})
 _REPEATED: Final = "tool_loop"
 _REASONS: Final = frozenset(FinishReason)

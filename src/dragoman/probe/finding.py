@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.probe.questions import Question
 from dragoman.turn.request import DialectName
 
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
 Judgement: TypeAlias = Literal["ok", "quirk", "fails", "unknown"]
 Fact: TypeAlias = bool | int | float | str | tuple[str, ...]  # the value of a profile's field
 
-ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses", "gemini")
 CHAT: Final[tuple[DialectName, ...]] = ("chat",)
 # Whose calls come in pieces, may be limited to one at a time, and whose conversations hold instructions.
-WITHOUT_GEMINI: Final = ALL_DIALECTS[:3]
+WITHOUT_GEMINI: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")
 OPENAI: Final[tuple[DialectName, ...]] = ("chat", "responses")
 
 
@@ -53,4 +53,4 @@ class Check(Struct, frozen=True, kw_only=True):
     asks: str  # the question that it answers, for lists
     run: "Callable[[Probe], Awaitable[Finding]]"
     questions: tuple[Question, ...] = ()  # all that it may send; other checks may share them
-    dialects: tuple[DialectName, ...] = ALL_DIALECTS
+    dialects: tuple[DialectName, ...] = DIALECT_NAMES

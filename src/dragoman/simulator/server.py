@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.dialect import PathRequest
 from dragoman.errors import DragomanError, MalformedError, TooLargeError, cannot_listen
 from dragoman.limits import DEFAULT_LIMITS
@@ -85,7 +85,7 @@ class Simulator:
         Raises:
             ConfigError: the address is in use or not available.
         """
-        for name in CORE_NAMES:
+        for name in DIALECT_NAMES:
             dialect(name)  # loaded now, so that the first answer is as quick as the others
         runner = web.AppRunner(
             self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0

@@ -9,10 +9,9 @@ from msgspec import Raw, Struct
 
 from dragoman.toolcalls.schema_types import ToolParameters
 from dragoman.turn.request import Tool
-from dragoman.turn.tools import made_once, wire_name
+from dragoman.turn.tools import NAME_PREFIXES, made_once, wire_name
 from dragoman.wire.json_values import decode_any
 
-_PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
 _COUNTER: Final = re.compile(r":[0-9]+\Z")
 # Ids that contain no name.
 _NAMELESS: Final = re.compile(r"(?:call_.*|toolu_.*|[0-9]*)", re.DOTALL)
@@ -67,7 +66,7 @@ class DeclaredTools:
         """Return the declared name that matches a spelling, or None."""
         if name in self._parameters:
             return name
-        for prefix in _PREFIXES:
+        for prefix in NAME_PREFIXES:
             if name.startswith(prefix) and name[len(prefix) :] in self._parameters:
                 return name[len(prefix) :]
         return self._folded.get(_fold(name))

@@ -69,6 +69,7 @@ _WHOLE: Final = frozenset(
 )
 # Characters of one text delta: a longer text becomes several, so that no step over one takes long.
 _LONG_CHARS: Final = 512 * 1024
+_SHOWN_NAME_CHARS: Final = 80  # of a name that a model wrote, in a loss
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
 
@@ -435,6 +436,9 @@ class Assembler(BlockBuilder):
         self._call_count += 1
         check_call_count(self._call_count, self._limits)
         tool = self._tools.resolve(name)
+        if tool.name != name and name not in self._tools:
+            # Case: gemini/default_api_prefix.
+            self.loss("tool_name_fixed", detail=name[:_SHOWN_NAME_CHARS])
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
         call_id = call_id or derived_id("call_", self._seed, f"call {len(self._calls)}")

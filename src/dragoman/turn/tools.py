@@ -97,7 +97,7 @@ _LEGAL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ILLEGAL_CHAR: Final = re.compile(r"[^A-Za-z0-9_-]")
 _KEPT_CHARS: Final = 55  # of a name that must be shortened: leaves room for `_` and eight digits
 # Prefixes that models put before a declared name.
-_PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
+NAME_PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
 
 
 class _Schema(Struct, gc=False):
@@ -195,7 +195,7 @@ class ToolTable:
         if known is not None:
             return known
         stripped = wire.strip()
-        names = [stripped[len(one) :] for one in ("", *_PREFIXES) if stripped.startswith(one)]
+        names = [stripped[len(one) :] for one in ("", *NAME_PREFIXES) if stripped.startswith(one)]
         for table in (self._by_wire, self._by_bare):
             for name in names:
                 known = table.get(name)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.checker.checker import MAX_VIOLATIONS, Checker, Ending, check, rules
 from dragoman.context import Exchange, Rendering
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import ConfigError, MisuseError, TooLargeError
 from dragoman.limits import Limits
@@ -33,7 +33,7 @@ BROKEN = {
     for name, tests in GRAMMARS.items()
 }
 
-each_dialect = pytest.mark.parametrize("name", CORE_NAMES)
+each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
 
 
 def rules_broken(name, stream):
@@ -49,7 +49,7 @@ def found(name, pieces):
 
 
 def test_every_dialect_is_judged():
-    assert set(CORE_NAMES) == set(GRAMMARS)
+    assert set(DIALECT_NAMES) == set(GRAMMARS)
 
 
 @each_dialect
@@ -342,11 +342,11 @@ def test_events_with_any_values_in_them_give_a_verdict(name, data):
 
 # --- what our own writers write ---------------------------------------------------------------------
 
-CASES = [case for name in CORE_NAMES for case in corpus(name)]
+CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
     events = drive(case.reader(), [case.stream])
 
@@ -381,8 +381,8 @@ def faults(target, out, events):
     return [one for one in check(target, out).violations if one.rule not in excused]
 
 
-@pytest.mark.parametrize("source", CORE_NAMES)
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 @given(data=st.data())
 def test_any_turn_is_written_as_a_legal_stream(source, target, data):
     events = data.draw(streams(source))
@@ -390,7 +390,7 @@ def test_any_turn_is_written_as_a_legal_stream(source, target, data):
     assert faults(target, written(target, events), events) == []
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 @given(stream=chat_streams())
 def test_any_chat_deltas_are_written_as_a_legal_stream(target, stream):
     of = exchange()
@@ -400,7 +400,7 @@ def test_any_chat_deltas_are_written_as_a_legal_stream(target, stream):
     assert faults(target, written(target, events, of), events) == []
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 @pytest.mark.parametrize("turn", TURNS)
 def test_odd_turn_is_written_as_a_legal_stream_however_it_is_rendered(target, turn):
     legality = Legality()

@@ -20,6 +20,7 @@ from dragoman.translate_requests import read_request, write_request
 SEARCH: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
     "responses": {"type": "web_search"},
+    "gemini": {"googleSearch": {}},
 }
 FORCED: dict[str, Any] = {
     "anthropic": {"type": "tool", "name": "web_search"},
@@ -29,10 +30,33 @@ FUNCTION: dict[str, dict[str, Any]] = {
     "anthropic": {"name": "run", "input_schema": {"type": "object"}},
     "chat": {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}},
     "responses": {"type": "function", "name": "run", "parameters": {"type": "object"}},
+    "gemini": {"functionDeclarations": [{"name": "run"}]},
 }
-AUTO: dict[str, Any] = {"anthropic": {"type": "auto"}, "chat": "auto", "responses": "auto"}
-NONE: dict[str, Any] = {"anthropic": {"type": "none"}, "chat": "none", "responses": "none"}
-ANY: dict[str, Any] = {"anthropic": {"type": "any"}, "chat": "required", "responses": "required"}
+
+
+def mode(word: str) -> dict[str, Any]:
+    return {"functionCallingConfig": {"mode": word}}
+
+
+AUTO: dict[str, Any] = {
+    "anthropic": {"type": "auto"},
+    "chat": "auto",
+    "responses": "auto",
+    "gemini": mode("AUTO"),
+}
+NONE: dict[str, Any] = {
+    "anthropic": {"type": "none"},
+    "chat": "none",
+    "responses": "none",
+    "gemini": mode("NONE"),
+}
+ANY: dict[str, Any] = {
+    "anthropic": {"type": "any"},
+    "chat": "required",
+    "responses": "required",
+    "gemini": mode("ANY"),
+}
+CHOICE = {"gemini": "toolConfig"}  # the name of the field, where it is not `tool_choice`
 
 
 def request(dialect: str, **fields: Any) -> dict[str, Any]:
@@ -43,6 +67,8 @@ def request(dialect: str, **fields: Any) -> dict[str, Any]:
             body |= {"max_tokens": 9_000, "messages": said}
         case "chat":
             body |= {"messages": said}
+        case "gemini":
+            body |= {"contents": [{"role": "user", "parts": [{"text": said[0]["content"]}]}]}
         case _:
             body |= {"input": said}
     return body | fields
@@ -226,13 +252,14 @@ def test_no_choice_is_sent_without_tools(source: str, target: str) -> None:
     for tools, choice, one in itertools.product(lists, (AUTO, NONE, ANY), PROFILES):
         if not tools and source == target:
             continue  # the client's own bytes, which the upstream refuses as it would without us
-        body = request(source, tools=tools, tool_choice=choice[source])
+        body = request(source, tools=tools) | {CHOICE.get(source, "tool_choice"): choice[source]}
         try:
             out = json.loads(translated(source, target, body, one).body)
         except DragomanError:
             continue
         asked += 1
-        assert out.get("tools") or "tool_choice" not in out, (tools, choice, one.name)
+        field = CHOICE.get(target, "tool_choice")
+        assert out.get("tools") or field not in out, (tools, choice, one.name)
     assert asked
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dragoman.answer_reader import AnswerReader
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import TooLargeError
@@ -262,7 +262,7 @@ LARGE = (OPEN, CALL % (0, '{"a":"0123456789"}'), CLOSE)
 SMALL_LIMIT = Limits(max_tool_args_bytes=8)
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_text_that_comes_with_one_call_too_many_is_not_emitted(target: str) -> None:
     translator = Translator(
         source="chat",
@@ -283,7 +283,7 @@ def test_text_that_comes_with_one_call_too_many_is_not_emitted(target: str) -> N
     assert b"much" not in out
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_text_that_comes_with_a_call_too_large_is_not_emitted(target: str) -> None:
     translator = Translator(
         source="chat",
@@ -335,7 +335,7 @@ def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:
 RUN = TextRun(0, [b"one", b' \\"two\\"', " dr\u00ef".encode()], 'one "two" dr\u00ef')
 
 
-@pytest.mark.parametrize("name", CORE_NAMES)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_a_writer_writes_a_run_as_it_writes_its_deltas(name: str) -> None:
     exchange = make_exchange(seed="s")
     quick, slow = dialect(name).writer(exchange), dialect(name).writer(exchange)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects import CORE_NAMES, dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.probe import questions
@@ -12,7 +12,7 @@ from dragoman.probe.request_bodies import write_question
 
 ALL = {name: one for name, one in vars(questions).items() if isinstance(one, Question)}
 ALL |= {f"SEARCH of {host}": one for host, one in questions.SEARCHES.items()}
-each_dialect = pytest.mark.parametrize("spoken", CORE_NAMES)
+each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
 
 
 def written(question: Question, spoken: str) -> bytes:

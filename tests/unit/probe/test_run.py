@@ -2,13 +2,13 @@
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.run import chosen, cost
 from tests.support.probing import BASELINE, probe
 
-each_dialect = pytest.mark.parametrize("spoken", CORE_NAMES)
+each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
 
 
 @each_dialect

@@ -237,7 +237,7 @@ def test_think_tags_are_never_looked_for_at_openai_and_anthropic() -> None:
 
 
 def test_dialect_names_are_no_profiles_by_accident() -> None:
-    assert set(DIALECT_NAMES) & set(PROFILES) == {"anthropic"}
+    assert {"anthropic", "gemini"} == set(DIALECT_NAMES) & set(PROFILES)
 
 
 @pytest.mark.parametrize(

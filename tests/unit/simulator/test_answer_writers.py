@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from dragoman.checker.checker import check
-from dragoman.dialects import CORE_NAMES, DIALECT_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.answer_writers import gemini
 from dragoman.simulator.server import Simulator
 from tests.support.chat import payloads
 from tests.support.sdks import accumulate, parse_body
 from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, post, question
 
-each_dialect = pytest.mark.parametrize("dialect", CORE_NAMES)
-each_sdk = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 THINKING = {
     "chat": {"reasoning_effort": "high"},
     "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
@@ -22,6 +21,7 @@ THINKING = {
         "reasoning": {"effort": "high", "summary": "auto"},
         "include": ["reasoning.encrypted_content"],
     },
+    "gemini": {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
 }
 # Whatever a model's name asks for, these streams are legal.
 HEALTHY = [
@@ -53,6 +53,9 @@ def texts(dialect: str, answer: dict[str, Any]) -> str:
             return answer["choices"][0]["message"]["content"] or ""
         case "anthropic":
             return "".join(one.get("text", "") for one in answer["content"])
+        case "gemini":
+            parts = answer["candidates"][0]["content"]["parts"]
+            return "".join(one.get("text", "") for one in parts)
         case _:
             return "".join(
                 part["text"]
@@ -90,7 +93,7 @@ def without_noise(value: Any) -> Any:
     return value
 
 
-@each_sdk
+@each_dialect
 @pytest.mark.parametrize("model", ["plain", "plain+think", "plain+parallel:3", "kimi-k2"])
 @pytest.mark.parametrize("tools", [None, [WEATHER]], ids=["no tools", "tools"])
 def test_sdk_reads_the_same_from_the_stream_and_from_the_body(
@@ -104,15 +107,15 @@ def test_sdk_reads_the_same_from_the_stream_and_from_the_body(
 
     for one in read:
         # These follow from the bytes of the request, which differ.
-        for made in ("id", "usage"):
-            one.pop(made)
+        for made in ("id", "usage", "responseId", "usageMetadata"):
+            one.pop(made, None)
     shapes = [_without_ids(one) for one in read]
     assert shapes[1] == shapes[0]
 
 
 def _without_ids(value: Any) -> Any:
     if isinstance(value, dict):
-        made = ("id", "call_id", "encrypted_content")
+        made = ("id", "call_id", "encrypted_content", "thoughtSignature")
         return {key: _without_ids(one) for key, one in value.items() if key not in made}
     return [_without_ids(one) for one in value] if isinstance(value, list) else value
 
@@ -124,7 +127,7 @@ def test_same_request_has_the_same_bytes(dialect: str) -> None:
     assert ask(dialect, body).body == ask(dialect, body).body
 
 
-@each_sdk
+@each_dialect
 @pytest.mark.parametrize("stream", [True, False])
 def test_call_follows_from_the_schema(dialect: str, stream: bool) -> None:
     got = ask(dialect, question(dialect, tools=[WEATHER], stream=stream))
@@ -150,6 +153,10 @@ def _calls(dialect: str, answer: dict[str, Any]) -> list[tuple[str, Any]]:
                 for one in answer["content"]
                 if one["type"] == "tool_use"
             ]
+        case "gemini":
+            parts = answer["candidates"][0]["content"]["parts"]
+            made = [one["functionCall"] for one in parts if "functionCall" in one]
+            return [(one["name"], one["args"]) for one in made]
         case _:
             return [
                 (one["name"], json.loads(one["arguments"]))
@@ -158,7 +165,7 @@ def _calls(dialect: str, answer: dict[str, Any]) -> list[tuple[str, Any]]:
             ]
 
 
-@each_sdk
+@each_dialect
 def test_results_of_tools_end_the_turn_with_text(dialect: str) -> None:
     body = answered(dialect, question(dialect, tools=[WEATHER]), "12 degrees and sunny")
 
@@ -168,22 +175,30 @@ def test_results_of_tools_end_the_turn_with_text(dialect: str) -> None:
     assert "get_weather returned: 12 degrees and sunny." in texts(dialect, answer)
 
 
-@each_sdk
+@each_dialect
 def test_usage_counts_four_characters_a_token(dialect: str) -> None:
     body = question(dialect, "plain", "sim: say 12345678", stream=False)
 
-    usage = ask(dialect, body).json["usage"]
+    answer = ask(dialect, body).json
+    usage = answer.get("usage") or answer["usageMetadata"]
+    names = {
+        "chat": ("prompt_tokens", "completion_tokens"),
+        "gemini": ("promptTokenCount", "candidatesTokenCount"),
+    }.get(dialect, ("input_tokens", "output_tokens"))
 
-    assert 2 == usage.get("output_tokens", usage.get("completion_tokens"))
-    assert usage.get("input_tokens", usage.get("prompt_tokens")) > 0
+    assert usage[names[0]] > 0
+    assert 2 == usage[names[1]]
 
 
-@each_sdk
+@each_dialect
 def test_limit_of_tokens_cuts_the_answer(dialect: str) -> None:
-    field = {"chat": "max_completion_tokens", "anthropic": "max_tokens"}.get(
-        dialect, "max_output_tokens"
-    )
-    body = question(dialect, "plain", "sim: say " + "x" * 100, stream=False) | {field: 16}
+    limit: dict[str, Any] = {
+        "chat": {"max_completion_tokens": 16},
+        "anthropic": {"max_tokens": 16},
+        "responses": {"max_output_tokens": 16},
+        "gemini": {"generationConfig": {"maxOutputTokens": 16}},
+    }[dialect]
+    body = question(dialect, "plain", "sim: say " + "x" * 100, stream=False) | limit
 
     answer = ask(dialect, body).json
 
@@ -192,20 +207,34 @@ def test_limit_of_tokens_cuts_the_answer(dialect: str) -> None:
         "chat": lambda: answer["choices"][0]["finish_reason"],
         "anthropic": lambda: answer["stop_reason"],
         "responses": lambda: answer["incomplete_details"]["reason"],
+        "gemini": lambda: answer["candidates"][0]["finishReason"],
     }[dialect]()
-    expected = {"chat": "length", "anthropic": "max_tokens", "responses": "max_output_tokens"}
+    expected = {
+        "chat": "length",
+        "anthropic": "max_tokens",
+        "responses": "max_output_tokens",
+        "gemini": "MAX_TOKENS",
+    }
     assert expected[dialect] == ending
 
 
-@pytest.mark.parametrize(("dialect", "field"), [("chat", "stop"), ("anthropic", "stop_sequences")])
+@pytest.mark.parametrize(
+    ("dialect", "field"),
+    [("chat", "stop"), ("anthropic", "stop_sequences"), ("gemini", "stopSequences")],
+)
 def test_stop_sequence_ends_the_text(dialect: str, field: str) -> None:
     body = question(dialect, "plain", "sim: say one END two", stream=False)
 
-    answer = ask(dialect, body | {field: ["nowhere", "END"]}).json
+    stops: dict[str, Any] = {field: ["nowhere", "END"]}
+    answer = ask(
+        dialect, body | ({"generationConfig": stops} if dialect == "gemini" else stops)
+    ).json
 
     assert "one " == texts(dialect, answer)
     if dialect == "anthropic":
         assert ("stop_sequence", "END") == (answer["stop_reason"], answer["stop_sequence"])
+    elif dialect == "gemini":
+        assert "STOP" == answer["candidates"][0]["finishReason"]
     else:
         assert "stop" == answer["choices"][0]["finish_reason"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES, DIALECT_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
@@ -13,8 +13,7 @@ from dragoman.simulator.conversation import DirectedCall, Step, parse_directives
 from dragoman.simulator.play import Reply, SimulatedSearch
 from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 
-each_dialect = pytest.mark.parametrize("dialect", CORE_NAMES)
-each_older = pytest.mark.parametrize("dialect", DIALECT_NAMES)  # fields that the tests spell out
+each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 TOOL_CHOICES: dict[str, dict[str, Any]] = {
     "chat": {
         "none": "none",
@@ -30,6 +29,11 @@ TOOL_CHOICES: dict[str, dict[str, Any]] = {
         "none": "none",
         "required": "required",
         "named": {"type": "function", "name": "get_time"},
+    },
+    "gemini": {
+        "none": {"mode": "NONE"},
+        "required": {"mode": "ANY"},
+        "named": {"mode": "ANY", "allowedFunctionNames": ["get_time"]},
     },
 }
 
@@ -68,7 +72,7 @@ def test_tool_that_the_user_names_is_called_or_else_the_first(dialect: str) -> N
     )
 
 
-@each_older
+@each_dialect
 @pytest.mark.parametrize(
     ("choice", "first", "after"),
     [
@@ -80,7 +84,10 @@ def test_tool_that_the_user_names_is_called_or_else_the_first(dialect: str) -> N
 def test_choice_of_tools_is_honoured(
     dialect: str, choice: str, first: list[str], after: list[str]
 ) -> None:
-    body = question(dialect, tools=[WEATHER, CLOCK], tool_choice=TOOL_CHOICES[dialect][choice])
+    chosen: dict[str, Any] = {"tool_choice": TOOL_CHOICES[dialect][choice]}
+    if dialect == "gemini":
+        chosen = {"toolConfig": {"functionCallingConfig": TOOL_CHOICES[dialect][choice]}}
+    body = question(dialect, tools=[WEATHER, CLOCK], **chosen)
 
     assert first == called(said(dialect, body))
     assert after == called(said(dialect, answered(dialect, body)))
@@ -97,7 +104,7 @@ def test_allowed_tools_are_the_only_ones() -> None:
     assert ["get_time"] == called(said("responses", body))
 
 
-@each_older
+@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])  # Gemini has no such switch
 def test_one_call_at_a_time_if_the_request_wants_it(dialect: str) -> None:
     one = {"parallel_tool_calls": False}
     if dialect == "anthropic":

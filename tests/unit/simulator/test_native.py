@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.native import FAMILIES
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.translate import Translator
@@ -52,7 +52,7 @@ def test_calls_as_text_become_the_calls_that_were_meant(family: str) -> None:
     assert (1 if FAMILIES[family].most == 1 else 2) == len(calls(answer))
 
 
-@pytest.mark.parametrize("dialect", CORE_NAMES)
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 @pytest.mark.parametrize("family", ["kimi_k2", "glm47", "qwen3_coder", "deepseek_v31", "gpt_oss"])
 @pytest.mark.parametrize("quirk", ["", "+leak-reasoning", "+leak-both", "+chunk:1", "+think-tags"])
 def test_calls_as_text_are_found_in_any_dialect_and_channel(

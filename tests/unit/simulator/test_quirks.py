@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from dragoman.checker.checker import check
-from dragoman.dialects import CORE_NAMES, DIALECT_NAMES
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.simulator.answer_writers.gemini import signature
 from dragoman.simulator.model_names import family_of, parse_model
 from dragoman.simulator.quirks import QUIRKS
-from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
+from tests.support.simulator import CLOCK, IN_PIECES, WEATHER, answered, ask, question
 
-each_dialect = pytest.mark.parametrize("dialect", CORE_NAMES)
-# For what Gemini has no form of, or another: arguments in pieces, indexes, and a last event.
-each_older = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+in_pieces = pytest.mark.parametrize("dialect", IN_PIECES)
 TOOLS = [WEATHER, CLOCK]
 
 
@@ -128,7 +128,7 @@ def test_responses_translates_a_known_reason() -> None:
     )
 
 
-@each_older
+@in_pieces
 def test_missing_ends(dialect: str) -> None:
     done = streamed(dialect, "plain+no-done")
     finish = streamed(dialect, "plain+no-finish")
@@ -158,7 +158,7 @@ def test_arguments_as_an_object() -> None:
     assert "Paris" == responses[-1]["response"]["output"][-1]["arguments"]["city"]
 
 
-@each_older
+@in_pieces
 def test_events_of_parallel_calls_alternate(dialect: str) -> None:
     stream = streamed(dialect, "plain+interleave+parallel:2")
 
@@ -179,7 +179,7 @@ def _chat_index(event: dict[str, Any]) -> int:
     return int(calls[0]["index"])
 
 
-@each_older
+@in_pieces
 def test_every_index_is_zero(dialect: str) -> None:
     stream = streamed(dialect, "plain+index-zero+parallel:2")
 
@@ -215,7 +215,7 @@ def test_giant_event_has_its_size(dialect: str) -> None:
     assert max(map(len, stream.split(b"\n"))) > 2 * 1024 * 1024
 
 
-@each_older
+@in_pieces
 def test_arguments_that_are_not_json(dialect: str) -> None:
     structural = streamed(dialect, "plain+bad-json-args")
     native = streamed(dialect, "kimi-k2+bad-json-args+chunk:all")
@@ -238,7 +238,7 @@ def test_answer_ends_inside_a_call(dialect: str, model: str) -> None:
         assert b"</function>" not in stream
 
 
-@each_older
+@each_dialect
 def test_stream_ends_in_the_named_part_of_the_answer(dialect: str) -> None:
     parts = (b"Let me", b"I will", b"get_weather")
     ends = {
@@ -250,7 +250,10 @@ def test_stream_ends_in_the_named_part_of_the_answer(dialect: str) -> None:
     # A Responses stream repeats the tools of the request, and so the name of a tool is in all of them.
     seen = {place: [one.count(part) > 0 for part in parts[:2]] for place, one in ends.items()}
     assert {"first": [True, False], "text": [True, True], "call": [True, True]} == seen
-    calls = [b"arguments" in one or b"partial_json" in one for one in ends.values()]
+    calls = [
+        b"arguments" in one or b"partial_json" in one or b"functionCall" in one
+        for one in ends.values()
+    ]
     assert [False, False, True] == calls
 
 
@@ -262,7 +265,7 @@ def test_error_takes_the_place_of_the_end(dialect: str, place: str) -> None:
     assert "failure" == check(dialect, stream).ended
 
 
-@each_older
+@in_pieces
 def test_arguments_may_be_cut_without_a_word_of_it(dialect: str) -> None:
     structural = streamed(dialect, "plain+cut-args")
     native = streamed(dialect, "kimi-k2+cut-args+chunk:all")
@@ -273,7 +276,7 @@ def test_arguments_may_be_cut_without_a_word_of_it(dialect: str) -> None:
     assert b"tool_call_end" not in native
 
 
-@each_older
+@in_pieces
 def test_arguments_may_be_a_string_that_holds_json(dialect: str) -> None:
     whole = streamed(dialect, "plain+quoted-args+chunk:all")
     native = streamed(dialect, "kimi-k2+quoted-args+chunk:all")
@@ -292,11 +295,11 @@ def test_limit_inside_a_call_closes_what_messages_cannot_leave_open() -> None:
     assert isinstance(answer["content"][-1]["input"], dict)
 
 
-@each_older
+@each_dialect
 def test_filter_ends_the_answer(dialect: str) -> None:
     stream = streamed(dialect, "plain+refuse")
 
-    reason = {"chat": b'"content_filter"', "anthropic": b'"refusal"'}
+    reason = {"anthropic": b'"refusal"', "gemini": b'"SAFETY"'}
     assert reason.get(dialect, b'"content_filter"') in stream
     assert b"get_weather" not in stream or dialect == "responses"
 
@@ -325,15 +328,21 @@ def test_thoughts_between_tags() -> None:
     assert body["choices"][0]["message"]["content"].endswith("</think>\n\nhi")
 
 
-PLACES = {"chat": "reasoning_content", "anthropic": "thinking", "responses": "reasoning"}
+PLACES = {
+    "chat": "reasoning_content",
+    "anthropic": "thinking",
+    "responses": "reasoning",
+    "gemini": "thought_signature",  # Google's errors have the names of its protocol buffers
+}
 
 
-@each_older
+@each_dialect
 def test_a_turn_with_calls_must_bring_its_reasoning_back(dialect: str) -> None:
     """The error names the field, block or item where the answer's own reasoning was."""
     body = question(dialect, "plain+needs-reasoning", tools=[WEATHER])
 
-    assert PLACES[dialect].encode() in ask(dialect, body).body
+    own = "thoughtSignature" if dialect == "gemini" else PLACES[dialect]
+    assert own.encode() in ask(dialect, body).body
     refused = ask(dialect, answered(dialect, body))
     assert 400 == refused.status
     assert f"`{PLACES[dialect]}` is missing" in refused.body.decode()
@@ -358,6 +367,10 @@ def reasoned(dialect: str, body: dict[str, Any]) -> dict[str, Any]:
             "content": [{"type": "reasoning_text", "text": "It rains."}],
         }
         return body | {"input": [body["input"][0], thought, *body["input"][1:]]}
+    if dialect == "gemini":
+        first, call, result = body["contents"]
+        signed = call["parts"][0] | {"thoughtSignature": signature("call_1", "get_weather")}
+        return body | {"contents": [first, call | {"parts": [signed]}, result]}
     first, call, result = body["messages"]
     if dialect == "chat":
         call |= {"reasoning_content": "It rains."}

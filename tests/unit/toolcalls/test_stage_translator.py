@@ -1,5 +1,6 @@
 """Native calls on the way through a `Translator`: from each dialect, into each dialect."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles import profile
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault
+from tests.support import views
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads
-from tests.support.views import Seen, seen, seen_body
+from tests.support.views import Seen
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
@@ -24,6 +26,23 @@ TOOLS = decode_tools(
 )
 ROLE = chunk({"role": "assistant", "content": ""})
 END = [chunk({}, "stop"), USAGE, DONE]
+
+
+def respelled(target: str, found: Seen) -> Seen:
+    """Write the arguments of Gemini, which are objects, as the models of these tests write them."""
+    if target != "gemini":
+        return found
+    calls = [(one, name, json.dumps(json.loads(text))) for one, name, text in found.calls]
+    return found._replace(calls=calls)
+
+
+def seen(target: str, stream: bytes, *, half_call: bool = False) -> Seen:
+    return respelled(target, views.seen(target, stream, half_call=half_call))
+
+
+def seen_body(target: str, body: bytes) -> Seen:
+    return respelled(target, views.seen_body(target, body))
+
 
 into_each_dialect = pytest.mark.parametrize("target", DIALECT_NAMES)
 from_each_dialect = pytest.mark.parametrize("source", DIALECT_NAMES)
@@ -219,7 +238,10 @@ def test_k1_10_c5_the_id_is_kept_and_the_name_follows_from_it_or_from_the_argume
 
     found = seen(target, run(translator(target), ROLE, *contents(text), *END))
 
-    assert [(written, *expected)] == found.calls
+    name, spelled = expected
+    if target == "gemini":
+        spelled = json.dumps(json.loads(spelled))
+    assert [(written, name, spelled)] == found.calls
 
 
 @into_each_dialect
@@ -325,6 +347,10 @@ def test_b10_a_call_that_the_limit_cut_is_never_a_whole_one(
 
     found = seen(target, out)
     assert "length" == found.finish
+    if target == "gemini":  # whose arguments cannot show that something is missing: they are text
+        assert [] == found.calls
+        assert "ls" in found.text
+        return
     assert ["bash"] == [name for _, name, _ in found.calls]
     if target == "responses":
         (item,) = [
@@ -543,7 +569,8 @@ def test_k2_2_b10_a_cut_call_is_never_reported_as_complete(target: str, finish: 
     out = run(one, ROLE, *contents(cut), chunk({}, finish), USAGE, DONE)
     found = seen(target, out, half_call=True)
 
-    assert {"stop": "calls", "length": "length"}[finish] == found.finish
+    ending = "stop" if target == "gemini" else "calls"  # there the call became text
+    assert {"stop": ending, "length": "length"}[finish] == found.finish
     assert "call_cut" in [loss.code for loss in one.losses]
     for *_, arguments in found.calls:
         with pytest.raises(msgspec.DecodeError):

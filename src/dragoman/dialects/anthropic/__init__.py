@@ -22,6 +22,7 @@ from dragoman.dialects.anthropic.request_writer import (
     misfits,
     without_instructions,
 )
+from dragoman.dialects.anthropic.schema import FIELD_NAMES
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 
 DIALECT: Final = Dialect(
@@ -37,6 +38,7 @@ DIALECT: Final = Dialect(
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,
+    field_names=FIELD_NAMES,
     any_tool=b'{"type":"any"}',
     misfits=misfits,
     fit_tools=fit_tools,

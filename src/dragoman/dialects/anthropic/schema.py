@@ -475,3 +475,15 @@ class ErrorOut(Struct, frozen=True, omit_defaults=True):
 class ErrorBodyOut(Struct, frozen=True, tag="error", omit_defaults=True):
     error: ErrorOut
     request_id: str = ""
+
+
+# --- names of settings ------------------------------------------------------------------------------
+
+FIELD_NAMES: Final = {
+    "max_output": "max_tokens",
+    "stop": "stop_sequences",
+    "tier": "service_tier",
+    "user_id": "metadata.user_id",
+    "format": "output_config.format",
+    "parallel": "tool_choice.disable_parallel_tool_use",
+}

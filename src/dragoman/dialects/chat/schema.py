@@ -720,3 +720,17 @@ class Completion(Struct, omit_defaults=True):
     model: str
     choices: list[Raw]  # of `CompletionChoice`
     usage: Raw | None = None  # a `UsageOut`
+
+
+# --- names of settings ------------------------------------------------------------------------------
+
+FIELD_NAMES: Final = {
+    "max_output": "max_completion_tokens",
+    "count": "n",
+    "tier": "service_tier",
+    "user_id": "user",
+    "cache_key": "prompt_cache_key",
+    "format": "response_format",
+    "thinking": "reasoning_effort",
+    "parallel": "parallel_tool_calls",
+}

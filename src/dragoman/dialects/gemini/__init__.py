@@ -18,6 +18,7 @@ from dragoman.dialects.gemini.body_writer import (
 from dragoman.dialects.gemini.errors import decode_fault, encode_fault, error_object
 from dragoman.dialects.gemini.request_reader import decode_request, joined_request, read_path
 from dragoman.dialects.gemini.request_writer import count_question, encode_request, split_request
+from dragoman.dialects.gemini.schema import FIELD_NAMES
 
 DIALECT: Final = Dialect(
     name="gemini",
@@ -33,6 +34,7 @@ DIALECT: Final = Dialect(
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,
+    field_names=FIELD_NAMES,
     checker="dragoman.checker.gemini",
     least_request=b'{"model":"m","contents":%b,"tools":[{"functionDeclarations":%b}]}',
     tool_fields=frozenset({"parametersJsonSchema", "functionDeclarations"}),
@@ -49,6 +51,8 @@ DIALECT: Final = Dialect(
     auth="x-goog-api-key",
     own_headers=("x-goog-api-key", "x-goog-api-client"),
     key_parameters=("key", "access_token"),
+    client_headers=("x-server-timeout",),
+    timeout_header="x-server-timeout",
     count_tokens=TokenCounting(
         fields=frozenset(
             {"model", "contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}

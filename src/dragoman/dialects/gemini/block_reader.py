@@ -182,6 +182,7 @@ class Blocks:
         raw = bytes(call.args)
         if raw[:1] == b'"':
             # Case: gemini/arguments_as_a_string.
+            self._assembler.loss("args_as_text", f"call {self._count}")
             return _TEXT.decode(raw) or "{}"
         if b"\n" in raw or b"\r" in raw:
             raw = msgspec.json.format(raw, indent=-1)

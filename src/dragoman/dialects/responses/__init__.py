@@ -17,6 +17,7 @@ from dragoman.dialects.responses.answer_writer import (
 from dragoman.dialects.responses.errors import encode_fault
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request, fit_tools, misfits
+from dragoman.dialects.responses.schema import FIELD_NAMES
 
 DIALECT: Final = Dialect(
     name="responses",
@@ -31,6 +32,7 @@ DIALECT: Final = Dialect(
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,
+    field_names=FIELD_NAMES,
     any_tool=b'"required"',
     misfits=misfits,
     fit_tools=fit_tools,

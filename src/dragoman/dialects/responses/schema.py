@@ -607,3 +607,20 @@ class StreamError(Struct, frozen=True):
 
     code: str
     message: str
+
+
+# --- names of settings ------------------------------------------------------------------------------
+
+FIELD_NAMES: Final = {
+    "max_output": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "verbosity": "text.verbosity",
+    "tier": "service_tier",
+    "user_id": "user",
+    "cache_key": "prompt_cache_key",
+    "previous_id": "previous_response_id",
+    "format": "text.format",
+    "thinking": "reasoning.effort",
+    "parallel": "parallel_tool_calls",
+    "messages": "input",
+}

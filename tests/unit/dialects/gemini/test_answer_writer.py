@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 from dragoman import Translator
 from dragoman.checker.checker import check
 from dragoman.context import Rendering
-from dragoman.dialects import CORE_NAMES
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
@@ -308,7 +308,7 @@ def test_without_a_key_state_is_dropped_and_reported():
 # --- a list instead of events -----------------------------------------------------------------------
 
 LIST = Rendering(framing="list")
-CASES = [case for name in CORE_NAMES for case in corpus(name)]
+CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 
 
 def pieces_of(events, of):
