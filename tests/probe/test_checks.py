@@ -85,12 +85,6 @@ CHAT = {
     "text:1": Found({"stop": "unknown"}),
     "structural": NOTHING,
     "ids:call_0": Found({"call-ids": "quirk"}),
-    **{
-        f"search:{host}": Found({"search": "ok"}, {"chat_search": host})
-        for host in ("options", "openrouter", "zai", "xai", "compound", "browser")
-    },
-    "search:perplexity": Found({"search": "ok", "usage": "quirk"}, {"chat_search": "perplexity"}),
-    "search:qwen": NOTHING,  # its answers show nothing of a search
     "refuse": Found(
         {
             "tools-auto": "fails",
@@ -169,6 +163,20 @@ CHAT = {
     "no-ids": NOTHING,
     "signature-apart": NOTHING,
 }
+# Vendors with a web search; the other dialects have one word for it.
+# Perplexity's last chunk has another name than OpenAI's, and counts that nobody asked for.
+PERPLEXITY = {"search": "ok", "usage": "quirk", "order": "quirk"}
+SEARCHES = {
+    "search:options": Found({"search": "ok"}, {"chat_search": "options"}),
+    "search:openrouter": Found({"search": "ok"}, {"chat_search": "openrouter"}),
+    "search:zai": Found({"search": "ok"}, {"chat_search": "zai"}),
+    "search:xai": Found({"search": "ok"}, {"chat_search": "xai"}),
+    "search:compound": Found({"search": "ok"}, {"chat_search": "compound"}),
+    "search:browser": Found({"search": "ok"}, {"chat_search": "browser"}),
+    "search:perplexity": Found(PERPLEXITY, {"chat_search": "perplexity"}),
+    "search:qwen": NOTHING,  # its answers show nothing of a search
+}
+SEARCHES_ITSELF = Found({"search": "ok"}, {"server_tools": ("web_search",)})
 # Models that write calls as text.
 NATIVE = {"tools-auto": "quirk", "native": "quirk"}
 BASES = {
@@ -204,6 +212,9 @@ MESSAGES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
     "parallel:2+index-zero": Found({"parallel": "ok", "interleaved": "ok", "order": "quirk"}),
     "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
     "finish:end_turn": CHAT["finish:stop"],
+    "search:xai": SEARCHES_ITSELF,
+    "refuses:server-tools": Found({"search": "ok"}),  # the refusal is shown
+    "refuses:tools": Found({"tools-auto": "fails", "search": "ok"}, outcome="bad", blind=True),
 }
 RESPONSES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
     "refuses:parts": Found({"images": "quirk"}, NO_IMAGES),
@@ -220,6 +231,9 @@ RESPONSES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
     "error-end": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
     "finish:stop": NOTHING,  # answers are complete or not, whatever made them stop
     "no-done": NOTHING,  # the finish is the last word
+    "search:xai": SEARCHES_ITSELF,
+    "refuses:server-tools": MESSAGES["refuses:server-tools"],
+    "refuses:tools": MESSAGES["refuses:tools"],
 }
 
 
@@ -253,10 +267,11 @@ GEMINI = {
     "cut": GONE,
     "no-ids": Found({"call-ids": "quirk"}),
     "signature-apart": NOTHING,
+    "search:xai": SEARCHES_ITSELF,
 }
 ROWS = [
     *(("gemini", f"plain+{name}", found) for name, found in GEMINI.items()),
-    *(("chat", f"plain+{name}", found) for name, found in CHAT.items()),
+    *(("chat", f"plain+{name}", found) for name, found in (CHAT | SEARCHES).items()),
     *(
         (dialect, f"plain+{name}", found)
         for dialect, differing in (("anthropic", MESSAGES), ("responses", RESPONSES))
