@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import anthropic.types
+import openai.types.responses
 import pytest
+from google.genai.types import GenerateContentResponse
 
 from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
@@ -30,7 +32,20 @@ RESPONSES: dict[str, Any] = {
     "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
     "store": False,
 }
-BODIES = {"anthropic": MESSAGES, "responses": RESPONSES}
+CHAT: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": QUESTION}],
+    "web_search_options": {},
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
+MODELS = {"groq": "groq/compound"}  # its other models search in other words, or not at all
+GEMINI: dict[str, Any] = {
+    "model": "m",
+    "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
+    "tools": [{"googleSearch": {}}],
+}
+BODIES = {"anthropic": MESSAGES, "responses": RESPONSES, "chat": CHAT, "gemini": GEMINI}
 # Every shape in which an upstream shows a search with its sources.
 SHAPES = [
     ("chat", "search_openai", "openai", 1),
@@ -59,6 +74,7 @@ def answered(source: str, data: bytes, target: str, profile: str) -> dict[str, A
     one = Translator(
         source=source,
         target=target,
+        model=MODELS.get(profile, ""),
         profile=profile,
         request=read(target, BODIES[target]),
         seed="s",
@@ -112,6 +128,64 @@ def test_a_complete_answer_holds_what_the_stream_holds(
 
     assert [one["type"] for one in streamed["content"]] == [one["type"] for one in body["content"]]
     assert count == body["usage"]["server_tool_use"]["web_search_requests"]
+
+
+@pytest.mark.parametrize(("source", "case", "profile", "count"), SHAPES)
+def test_openais_sdk_reads_items_sources_and_annotations(
+    source: str, case: str, profile: str, count: int
+) -> None:
+    if source == "responses":
+        return  # the vendor's own bytes are forwarded
+    made = answered(source, stream(source, case), "responses", profile)
+    response = openai.types.responses.Response.model_validate(made)
+
+    calls = [item for item in response.output if item.type == "web_search_call"]
+    assert 1 <= len(calls) <= count
+    for call in calls:
+        assert "completed" == call.status
+        assert "search" == call.action.type
+        assert call.action.sources
+        assert all(one.url.startswith("https://") for one in call.action.sources)
+    message = next(item for item in response.output if item.type == "message")
+    for one in message.content[0].annotations:
+        assert one.url.startswith("https://")
+        assert one.title
+        assert 0 <= one.start_index <= one.end_index <= len(message.content[0].text)
+
+
+@pytest.mark.parametrize(("source", "case", "profile", "count"), SHAPES)
+def test_openais_sdk_reads_annotations_of_a_chat_answer(
+    source: str, case: str, profile: str, count: int
+) -> None:
+    if profile == "perplexity":
+        return  # it takes `web_search_options` too: its own clients get its own fields
+    made = answered(source, stream(source, case), "chat", profile)
+    message = made["choices"][0]["message"]
+
+    cited = [one["url_citation"] for one in message["annotations"]]
+    assert cited
+    for one in cited:
+        assert one["url"].startswith("https://")
+        assert one["title"]
+        assert one["start_index"] <= one["end_index"] <= len(message["content"])
+    if (source, profile) != ("chat", "openai"):  # its own words, and it counts nothing
+        assert count == made["usage"]["server_tool_use_details"]["web_search_requests"]
+
+
+@pytest.mark.parametrize(("source", "case", "profile", "count"), SHAPES)
+def test_googles_sdk_reads_each_source_once_with_a_title(
+    source: str, case: str, profile: str, count: int
+) -> None:
+    if source == "gemini":
+        return  # the vendor's own bytes are forwarded
+    made = answered(source, stream(source, case), "gemini", profile)
+    read = GenerateContentResponse.model_validate(made)
+    chunks = read.candidates[0].grounding_metadata.grounding_chunks
+
+    urls = [one.web.uri for one in chunks]
+    assert urls
+    assert len(urls) == len(set(urls))
+    assert all(one.web.title for one in chunks)
 
 
 # --- the second turn ------------------------------------------------------------------------------------

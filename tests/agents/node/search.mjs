@@ -13,6 +13,7 @@ const installed = createRequire(join(process.env.DRAGOMAN_AGENTS, "package.json"
 const load = (name) => import(pathToFileURL(installed.resolve(name)).href);
 const { streamText } = await load("ai");
 const KEY = "dragoman";
+globalThis.AI_SDK_LOG_WARNINGS = false; // lines of JSON are all that is read
 
 /** The package has no tool for a search in Chat Completions: the field is added to what it sends. */
 const searching = (address, init) => fetch(address, { ...init, body: JSON.stringify({ ...JSON.parse(init.body), web_search_options: {} }) });
@@ -52,6 +53,7 @@ for (const name of models) {
         messages,
         tools,
         maxRetries: 0,
+        maxOutputTokens: 9_000,
         providerOptions: { openai: { store: false } },
         onError: ({ error }) => {
           turn.error = `${error?.message ?? error} ${JSON.stringify(error?.cause ?? null)}`.slice(0, 2000);

@@ -475,6 +475,8 @@ class ChatReader:
         if not is_given(self._citations):
             return
         cited = read_addresses(self._citations)
+        if self._host_tools is not None:
+            cited = self._host_tools.titled(cited)
         if self.assembler.has_calls or not self._channels.chars:
             # No text is open for citations, but the search found what it found.
             self.assembler.loss("citations_dropped")

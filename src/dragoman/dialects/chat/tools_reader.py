@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.chat.schema import (
     CustomTool,
@@ -329,6 +329,13 @@ class HostTools:
             return
         found = (_source(one) for one in decode(_FOUND, bytes(raw)))
         self._sources = tuple(one for one in found if one.url)
+
+    def titled(self, citations: Sequence[Citation]) -> list[Citation]:
+        """Return citations with the titles of what was found at the same addresses."""
+        titles = {one.url: one.title for one in self._sources}
+        return [
+            structs.replace(one, title=one.title or titles.get(one.url, "")) for one in citations
+        ]
 
     def cited(self, citations: Sequence[Citation]) -> None:
         """Take what the whole answer cites, unless a list of what was found is known."""

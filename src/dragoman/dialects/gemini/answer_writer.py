@@ -53,7 +53,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult
+from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, host_of
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name
 from dragoman.wire.json_values import decode_any
@@ -150,7 +150,8 @@ class Grounding:
 
     def __init__(self, losses: list[Loss]) -> None:
         self._losses = losses
-        self._chunks: list[GroundingChunk] = []
+        self._places: dict[str, int] = {}  # of the sources in their list, by address
+        self._titles: dict[str, str] = {}
         self._supports: list[GroundingSupport] = []
         self._cited: list[Citation] = []
         self._queries: list[str] = []
@@ -168,36 +169,41 @@ class Grounding:
             self._queries += server.queries
             return
         for one in server.sources:
-            source = GroundingChunk(web=WebSource(one.url, one.title or None))
-            if source not in self._chunks:
-                self._chunks.append(source)
+            self._place(one.url, one.title)
 
     def end_block(self, text: str, part: int) -> None:
         """Note where the citations of a text block point: offsets of the dialect count bytes."""
         for one in self._cited:
-            source = GroundingChunk(web=WebSource(one.url, one.title or None))
-            if source not in self._chunks:
-                self._chunks.append(source)
+            at = self._place(one.url, one.title)
             if one.start is None or one.end is None or one.end > len(text):
                 continue
             start = len(text[: one.start].encode("utf-8", "surrogatepass"))
             cited = text[one.start : one.end]
             end = start + len(cited.encode("utf-8", "surrogatepass"))
             segment = Segment(part or None, start or None, end, cited)
-            at = self._chunks.index(source)
             self._supports.append(GroundingSupport(segment, [at]))
         self._cited.clear()
+
+    def _place(self, url: str, title: str) -> int:
+        """Return the place of a source in the list; the first title that is known for it counts."""
+        self._titles[url] = self._titles.get(url) or title
+        return self._places.setdefault(url, len(self._places))
 
     @property
     def waits(self) -> bool:
         return bool(self._cited)
 
     def metadata(self) -> GroundingMetadata | None:
-        if not self._chunks and not self._queries:
+        if not self._places and not self._queries:
             return None
+        # Google's own titles are hosts, and readers show a source without one as untitled.
+        chunks = [
+            GroundingChunk(web=WebSource(url, self._titles[url] or host_of(url)))
+            for url in self._places
+        ]
         return GroundingMetadata(
             web_search_queries=self._queries or None,
-            grounding_chunks=self._chunks or None,
+            grounding_chunks=chunks or None,
             grounding_supports=self._supports or None,
         )
 

@@ -29,6 +29,7 @@ from dragoman.turn.events import (
     TextRun,
     Usage,
 )
+from dragoman.turn.server_tools import host_of
 
 # --- the response object --------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ def annotation(citation: Citation, length: int) -> bytes | None:
             {
                 "type": "url_citation",
                 "url": citation.url,
-                "title": citation.title,
+                "title": citation.title or host_of(citation.url),
                 "start_index": 0 if citation.start is None else citation.start,
                 "end_index": length if citation.end is None else citation.end,
             }
