@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench bench-check bench-peers fuzz fuzz-short fuzz-properties load soak node-sdks lock clean
+.PHONY: help setup run test test-core test-browser coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons test-lower-bounds test-lower-bounds-short dist check fix bench bench-check bench-peers audit fuzz fuzz-short fuzz-properties load soak node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -128,12 +128,23 @@ test-install: $(DEV)  ## install the wheel into an empty environment and run eve
 test-pythons: $(DEV)  ## run the tests of core and gateway with every Python from 3.11 that this machine has
 	$(BIN)/python -m tools.pythons $(CORE_TESTS) tests/unit/gateway tests/gateway
 
+test-lower-bounds: $(DEV)  ## the same with the oldest dependencies that pyproject.toml allows
+	$(BIN)/python -m tools.lower_bounds $(CORE_TESTS) tests/unit/gateway tests/gateway
+
+# What CI runs: readers, writers and a gateway process, without the vendors' SDKs.
+test-lower-bounds-short: $(DEV)  ## a part of them, in less than a minute
+	$(BIN)/python -m tools.lower_bounds --short tests/unit/wire tests/unit/turn tests/faults/test_crashes.py --ignore tests/unit/turn/test_continuation.py
+
+audit: $(DEV)  ## look for known vulnerabilities in the lock files, where data can be had
+	$(BIN)/python -m tools.audit
+
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
 	$(LOCK) --extra mcp --extra import --extra otel --extra redis -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 	$(LOCK) -c requirements/run.txt pyproject.toml requirements/fuzz.in -o requirements/fuzz.txt
+	$(LOCK) -c requirements/run.txt requirements/audit.in -o requirements/audit.txt
 
 clean:  ## remove what the targets created
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -77,7 +77,8 @@ def gateway(setting: str) -> Iterator[Served]:
             lines = ["[server]", setting, "[upstreams.sim]", f'base_url = "{simulator.url}/v1"']
             lines += ["retries = 0", "cooldown = 0", "timeouts = { first_byte = 60, idle = 5 }"]
             lines += ["[[routes]]", 'match = { model = "*" }', 'to = "sim/*"']
-            lines += ["[log]", 'level = "error"']
+            # What is kept on purpose would hide what is kept by mistake.
+            lines += ["[log]", 'level = "error"', "[store]", 'responses = "off"']
             (folder / "dragoman.toml").write_text("\n".join(lines) + "\n")
             with serving(folder) as served:
                 yield served
