@@ -2,16 +2,27 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import httpx2
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Continuations, Match, Route, Settings, Timeouts
+from dragoman.gateway.config.settings import (
+    Continuations,
+    Match,
+    Record,
+    Route,
+    Settings,
+    Timeouts,
+)
+from dragoman.inspector.columns import take_apart
+from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 from dragoman.simulator.answer import answer, read
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.recordings import recorded
 from tests.support.sdks import SDK_ERRORS, accumulate, parse_body
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
@@ -365,3 +376,40 @@ def test_a_search_before_calls_of_the_client_is_continued(gateway: Stand, stream
     kinds = [one["type"] for one in message["output"] if one["type"] != "reasoning"]
     assert ["web_search_call", "function_call"] == kinds
     assert "tool_calls" == talk.line["ended"]
+
+
+# --- recordings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", ["full", "shape"])
+def test_recordings_have_each_request_and_replay_to_the_same_answer(
+    tmp_path: Path, content: Literal["full", "shape"]
+) -> None:
+    """One of two pauses, one that a bound ends, one of which a later request fails, one that is repeated."""
+
+    def recording(url: str) -> Settings:
+        return structs.replace(make(url), record=Record(dir=str(tmp_path), content=content))
+
+    ways = ("", "-again")
+    quirks = ("pause:2", "pause:50", "pause:1+late+error:400", "pause:1+late+cut:150+fail:1")
+    with stand(recording) as found:
+        for stream in (True, False):
+            for client, upstream in PAIRS:
+                for number, quirk in enumerate(quirks):
+                    name = f"{upstream}{ways[number == 3]}"
+                    Talk(found, client, f"{name}/plain+{quirk}", f"{ASKED} {client}", stream=stream)
+    kept = recorded(tmp_path)
+
+    assert 2 * len(PAIRS) * len(quirks) == len(kept)
+    for one in kept:
+        attempt = one.answered
+        assert attempt is not None
+        again = replay(one, attempt)
+        assert [] == recorded_differences(one, attempt, again)
+        if "error:400" not in attempt.sent.model:
+            assert different_bytes(one, again) is None
+            assert len(one.attempts) == (4 if "pause:50" in attempt.sent.model else 3)
+        columns = take_apart(one, attempt)
+        assert columns.upstream
+        if attempt.reply is not None and attempt.reply.translation is not None:
+            assert columns.linked.links or not attempt.reply.translation.stream

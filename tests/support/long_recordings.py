@@ -38,7 +38,7 @@ def write_long(
     assert recording.received is not None
     assert recording.outcome is not None
     collector = EventCollector()
-    translator = recorded_translator(recording, attempt.reply.translation, collector)
+    translator, _ = recorded_translator(recording, attempt, attempt.reply.translation, collector)
     opening = msgspec.structs.replace(recording.opening, id=exchange)
     path = target / f"20261117T090000.000Z-{exchange}.dragoman"
     at, known = attempt.reply.at, 0

@@ -678,6 +678,8 @@ class UpstreamCall:
                 strict=options["strict"],
                 rendering=options["rendering"] or Rendering(),
                 limits=options["limits"],
+                continues=self._written.may_pause,
+                earlier=0 if self._bounds is None else self._bounds.requests,
             ),
         )
 

@@ -17,7 +17,12 @@ from dragoman.errors import DragomanError
 from dragoman.inspector.answer_rows import Row, stream_frames
 from dragoman.recorder.lines import Translation
 from dragoman.recorder.recording import AttemptRecord, Recording
-from dragoman.recorder.replay import EventCollector, exchange_options, recorded_translator
+from dragoman.recorder.replay import (
+    EventCollector,
+    exchange_options,
+    recorded_end,
+    recorded_translator,
+)
 from dragoman.toolcalls.findings import NativeFinding
 from dragoman.translate import make_exchange
 from dragoman.turn.events import (
@@ -58,6 +63,7 @@ class _Steps(Struct):
     events: list[Event]
     body: bytes
     findings: Sequence[NativeFinding]
+    before: int = 0  # bytes of the client that other answers led to, which this one continues
 
 
 def delta_text(event: Event) -> str | None:
@@ -97,7 +103,8 @@ def link_rows(  # noqa: PLR0913 -- the three columns, and what they are made of
     shown = [number for number, row in enumerate(client) if row.event]  # without keep-alives
     joined = _join(rows, len(upstream))
     links = [part for link in joined for part in _split(link, events)]
-    sent = _written(recording, how, events) if how.source != how.target else None
+    alone = how.source != how.target and not how.earlier
+    sent = _written(recording, how, events) if alone else None
     if sent is not None and (sum(sent) == len(shown) or not whole):
         starts = [0]
         for count in sent:
@@ -124,17 +131,14 @@ def _translate(
 ) -> _Steps:
     """Translate an answer step by step."""
     collector = EventCollector()
-    translator = recorded_translator(recording, how, collector)
-    out: list[bytes] = []
-    size = 0
-    steps = _Steps([], [], collector.events, b"", translator.findings)
+    translator, begun = recorded_translator(recording, attempt, how, collector)
+    out = [begun]
+    size = len(begun)
+    steps = _Steps([], [], collector.events, b"", translator.findings, size)
     for number, unit in enumerate(units):
         written = translator.feed(unit)
         if number == len(units) - 1:  # what the end of the answer led to belongs to its last bytes
-            if attempt.failed is not None:
-                written += translator.fail(attempt.failed.fault)
-            elif attempt.ended:
-                written += translator.close()
+            written += recorded_end(translator, attempt)
         out.append(written)
         size += len(written)
         steps.ends.append(len(collector.events))
@@ -260,7 +264,7 @@ def _link_client(  # noqa: PLR0913 -- of an answer whose bytes were forwarded
         if whole and len(starts) != len(shown):
             return
     of_row = {row: link for link in links for row in link.up}
-    row = 0
+    row = bisect_right(starts, steps.before - 1) if steps.before else 0
     for group, size in zip(groups, steps.client, strict=True):
         last = bisect_right(starts, size - 1) if size else 0
         if last > row and group:

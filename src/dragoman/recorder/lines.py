@@ -80,6 +80,8 @@ class Translation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     strict: bool = False
     rendering: Rendering = Rendering()
     limits: Limits = Limits()
+    continues: bool = False  # the gateway continues the answer if the upstream pauses it
+    earlier: int = 0  # paused answers that this one continues
 
 
 class Attempt(Struct, frozen=True, kw_only=True, tag="attempt", tag_field="line"):

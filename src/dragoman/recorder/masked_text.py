@@ -52,6 +52,7 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MEDIA_TYPE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+/-;")
 _DATA: Final = "data:"
 _SCHEMES: Final = ("http://", "https://", _DATA)
+_MOONSHOT_SEARCH: Final = "$web_search"  # by this name, an answer is known to be paused
 _MOST_KEPT: Final = 128  # characters at the end of a piece that may be the beginning of something
 
 
@@ -244,7 +245,9 @@ def _open_escape(text: str, least: int) -> int:
 
 
 def mask_name(text: str, names: Names) -> str:
-    """Return a text in which every name is another one."""
+    """Return a text in which every name is another one, unless a vendor has chosen it."""
+    if text == _MOONSHOT_SEARCH:
+        return text
     names.add(text)
     return _tokens().sub(
         lambda match: (

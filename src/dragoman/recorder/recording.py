@@ -81,6 +81,18 @@ class Recording(Struct):
         )
 
 
+    def continued(self, attempt: AttemptRecord) -> list[AttemptRecord]:
+        """Return the attempts whose paused answers the answer of this one continues, in order."""
+        how = None if attempt.reply is None else attempt.reply.translation
+        parts: dict[int, AttemptRecord] = {}
+        for one in self.attempts if how is not None and how.earlier else ():
+            if one is attempt:
+                break
+            if one.reply is not None and one.reply.translation is not None:
+                parts[one.reply.translation.earlier] = one  # the last: others were repeated
+        return [parts[number] for number in sorted(parts) if how and number < how.earlier]
+
+
 def recording_files(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield files, and of folders all recordings in them, the oldest first."""
     for path in paths:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from msgspec import Raw, Struct
 
@@ -95,26 +95,67 @@ def replay(
             stop=how.stop,
             request_id=recording.opening.id,
             watchers=(collector.watch,),
+            earlier=[b"".join(one.pieces()) for one in recording.continued(attempt)],
+            pause=_pause(attempt, how),
             **exchange_options(recording, how),
         )
         return collector.replayed(translated.body)
-    translator = recorded_translator(recording, how, collector, formats=formats)
+    translator, begun = recorded_translator(recording, attempt, how, collector, formats=formats)
     out = [translator.feed(piece) for piece in _cut(pieces, split)]
+    out.append(recorded_end(translator, attempt))
+    return collector.replayed(begun + b"".join(out))
+
+
+def _pause(attempt: AttemptRecord, how: Translation) -> Literal["forward", "return", "end"]:
+    """Return what the gateway did if the upstream paused a complete answer."""
+    if not how.continues:
+        return "forward"
+    return "end" if _is_capped(attempt) else "return"
+
+
+def _is_capped(attempt: AttemptRecord) -> bool:
+    """Return whether the gateway ended a paused answer."""
+    return any(b'"continuation_capped"' in bytes(event) for event in attempt.events)
+
+
+def recorded_end(translator: Translator, attempt: AttemptRecord) -> bytes:
+    """Return what followed the last bytes of an attempt's answer."""
     if attempt.failed is not None:
-        out.append(translator.fail(attempt.failed.fault))
-    elif attempt.ended:
-        out.append(translator.close())
-    return collector.replayed(b"".join(out))
+        return translator.fail(attempt.failed.fault)
+    if translator.paused is not None:
+        return translator.give_up() if _is_capped(attempt) else b""
+    return translator.close() if attempt.ended else b""
 
 
 def recorded_translator(
     recording: Recording,
+    attempt: AttemptRecord,
     how: Translation,
     collector: EventCollector,
     *,
     formats: Sequence[Format] = (),
+) -> tuple[Translator, bytes]:
+    """Return a translator that does with a stream what the gateway's did, and the client's bytes before the stream.
+
+    An answer that continues others goes to the translator of those; the collector has its own events alone.
+    """
+    translator = _translator(recording, how, collector, formats)
+    out: list[bytes] = []
+    for part in recording.continued(attempt):
+        out += map(translator.feed, part.pieces())
+        if translator.paused is None and part.ended:
+            out.append(translator.close())
+        if translator.paused is None:  # today's code reads no pause there
+            collector.events.clear()
+            return _translator(recording, how, collector, formats), b""
+        translator.resume()
+    collector.events.clear()
+    return translator, b"".join(out)
+
+
+def _translator(
+    recording: Recording, how: Translation, collector: EventCollector, formats: Sequence[Format]
 ) -> Translator:
-    """Return a translator that does with a stream what the gateway's did."""
     return Translator(
         source=how.source,
         target=how.target,
@@ -122,6 +163,7 @@ def recorded_translator(
         native_format=own_format(how.model, how.native_format, formats),
         stop=how.stop,
         watchers=(collector.watch,),
+        continues=how.continues,
         **exchange_options(recording, how),
     )
 
