@@ -80,7 +80,6 @@ class Recording(Struct):
             None,
         )
 
-
     def continued(self, attempt: AttemptRecord) -> list[AttemptRecord]:
         """Return the attempts whose paused answers the answer of this one continues, in order."""
         how = None if attempt.reply is None else attempt.reply.translation

@@ -340,6 +340,8 @@ class ResponsesReader:
         # Cases: responses/items_never_streamed, responses/b6_arguments_in_response_only.
         if not item.done:
             self._pieces.finish(item, out, raw)
+        else:
+            self._pieces.take_late(item, out, raw)
 
     def _reached_limit(self, response: ResponseObject) -> bool:
         if self._unreported_limit is None or response.usage is None:

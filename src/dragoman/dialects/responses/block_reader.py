@@ -205,6 +205,8 @@ class Pieces:
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
         self._has_text = False  # text was said
         self._refusing = False  # the last thing said was a refusal
+        # Searches by the keys of their items: the id of the call, and the addresses it found if the item has them.
+        self._searches: dict[object, tuple[str, set[str] | None]] = {}
 
     @property
     def only_refused(self) -> bool:
@@ -228,9 +230,33 @@ class Pieces:
                 self._shell_call(item, out, SHELLS[NAME_BY_CALL[kind]].flavor)
             case _:
                 self._refusing = False
-                self._hosted(kind, out, raw)
+                self._hosted(item, kind, out, raw)
 
-    def _hosted(self, kind: str, out: OutputItem, raw: Raw) -> None:
+    def take_late(self, item: StreamItem, out: OutputItem, raw: Raw) -> None:
+        """Take sources that the finished response lists and the finished item did not; xAI's lists differ.
+
+        Cases: responses/search_sources_last, responses/search_two_at_once.
+        """
+        if item.type == "message":
+            listed = {index for index, part in enumerate(out.content or ()) if part.annotations}
+            if any(("cited", index) not in item.given for index in listed):
+                detail = "listed at the end of the answer only"
+                self.assembler.loss("citations_dropped", f"item {item.id}", detail)
+            return
+        search = self._searches.get(item.key)
+        read = None if search is None else read_server_item(raw)
+        if search is None or read is None or read.result is None:
+            return
+        call_id, known = search
+        if known is None:
+            self.assembler.server_result(read.result, call_id=call_id, vendor=_VENDOR)
+            return
+        late = {one.url for one in read.result.sources} - known
+        if late:
+            detail = f"sources of a search: {len(late)} more at the end of the answer"
+            self.assembler.loss("late_delta_dropped", f"item {item.id}", detail)
+
+    def _hosted(self, item: StreamItem, kind: str, out: OutputItem, raw: Raw) -> None:
         """Emit the item of a vendor-run tool: its call, and its result if the item has it."""
         read = read_server_item(raw)
         if read is None:
@@ -241,6 +267,9 @@ class Pieces:
         )
         if read.result is not None:
             self.assembler.server_result(read.result, call_id=call_id, vendor=_VENDOR)
+        if read.call.does is ServerKind.WEB_SEARCH:
+            sources = None if read.result is None else {one.url for one in read.result.sources}
+            self._searches[item.key] = call_id, sources
 
     def message_part(self, item: StreamItem, index: int, part: Part) -> None:
         if part.type == "refusal" or (part.text is None and part.refusal):

@@ -22,6 +22,8 @@ from dragoman.turn.events import (
     FinishReason,
     TextDelta,
 )
+from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import ServerResult
 from tests.support.corpus import corpus, drive
 
 OPENAI = Profile(name="openai")
@@ -360,3 +362,55 @@ def test_a_shell_call_whose_end_does_not_say_its_type_keeps_its_name() -> None:
     )
 
     assert ["local_shell"] == [event.name for event in events if isinstance(event, BlockStart)]
+
+
+def test_citations_that_only_the_finished_response_lists_are_a_loss() -> None:
+    cited = {"type": "url_citation", "url": "https://a.example", "title": "A"}
+    part = {"type": "output_text", "text": "Hi.", "annotations": [cited]}
+    events = read(
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": MESSAGE | {"content": []},
+        },
+        {"type": "response.output_item.done", "output_index": 0, "item": MESSAGE},
+        {
+            "type": "response.completed",
+            "response": {"id": "r", "output": [MESSAGE | {"content": [part]}]},
+        },
+    )
+
+    lost = [one for one in events if isinstance(one, Loss)]
+    assert ("citations_dropped", "item msg_1") in [(one.code, one.path) for one in lost]
+    assert isinstance(events[-1], Finish)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "sources", "lost"),
+    [
+        (None, ["a"], ["a"], 0),
+        (["a"], ["a"], ["a"], 0),
+        (["a"], ["a", "b"], ["a"], 1),
+        ([], ["a"], [], 1),
+        (None, None, [], 0),
+    ],
+)
+def test_sources_at_the_end_are_those_of_a_search_that_had_none_yet(
+    first: list[str] | None, last: list[str] | None, sources: list[str], lost: int
+) -> None:
+    def search(urls: list[str] | None) -> dict[str, Any]:
+        action: dict[str, Any] = {"type": "search", "query": "q"}
+        if urls is not None:
+            action["sources"] = [{"type": "url", "url": url} for url in urls]
+        return {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
+
+    events = read(
+        {"type": "response.output_item.done", "output_index": 0, "item": search(first)},
+        {"type": "response.completed", "response": {"id": "r", "output": [search(last)]}},
+    )
+
+    found = [one.server for one in events if isinstance(one, BlockStart)]
+    (result,) = (one for one in found if isinstance(one, ServerResult))
+    assert sources == [one.url for one in result.sources]
+    late = [one for one in events if isinstance(one, Loss) and one.code == "late_delta_dropped"]
+    assert lost == len(late)
