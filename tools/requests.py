@@ -10,17 +10,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.support.requests import PROFILES, cases, shown
+from tests.support.requests import PROFILES, cases
 
 
 def main() -> None:
     for case in cases():
         if sys.argv[1:] and str(case) not in sys.argv[1:]:
             continue
-        (case.folder / "as").mkdir(exist_ok=True)
+        made = case.folder / "as"
+        made.mkdir(exist_ok=True)
         for target in PROFILES:
-            for ending, data in shown(case.sent(target)).items():
-                case.file(f"{target}.{ending}").write_bytes(data)
+            for old in case.kept(target):
+                (made / f"{target}.{old}").unlink()
+            for ending, data in case.becomes(target).items():
+                (made / f"{target}.{ending}").write_bytes(data)
         print(case)
 
 

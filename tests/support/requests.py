@@ -1,7 +1,8 @@
 """Requests as real agents send them, and what becomes of them for an upstream of each dialect.
 
 A case is a folder: `request.json` is the body, `case.json` says who sent it and where to, `as/<dialect>.json`
-is the body that an upstream gets, and `as/<dialect>.losses` what it cannot express.
+is the body that an upstream gets, and `as/<dialect>.losses` what it cannot express.  In their place
+`as/<dialect>.refused` has the reason why no such upstream gets the request.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.errors import UntranslatableError
 from dragoman.translate_requests import TranslatedRequest, translate_request
 from dragoman.turn.request import Request
 
@@ -40,19 +42,24 @@ class RequestCase:
             self.body, source=self.dialect, target=target, profile=PROFILES[target], model="m"
         )
 
-    def file(self, name: str) -> Path:
-        return self.folder / "as" / name
+    def becomes(self, target: str) -> dict[str, bytes]:
+        """Return what is kept of a translation, by the ending of the file's name."""
+        try:
+            sent = self.sent(target)
+        except UntranslatableError as error:
+            return {"refused": f"{error}\n".encode()}
+        body = msgspec.json.format(sent.body, indent=1) + b"\n"
+        losses = b"".join(f"{one.code} {one.path}\n".encode() for one in sent.losses)
+        return {"json": body, "losses": losses}
+
+    def kept(self, target: str) -> dict[str, bytes]:
+        """Return what the case expects of a translation."""
+        files = sorted((self.folder / "as").glob(f"{target}.*"))
+        return {one.suffix[1:]: one.read_bytes() for one in files}
 
 
 def cases() -> list[RequestCase]:
     return [RequestCase(folder) for folder in sorted(ROOT.iterdir())]
-
-
-def shown(sent: TranslatedRequest) -> dict[str, bytes]:
-    """Return what is kept of a translation, by the ending of the file's name."""
-    body = msgspec.json.format(sent.body, indent=1) + b"\n"
-    losses = b"".join(f"{one.code} {one.path}\n".encode() for one in sent.losses)
-    return {"json": body, "losses": losses}
 
 
 def names_of(request: Request) -> set[str]:
