@@ -10,7 +10,7 @@ from msgspec import structs
 from dragoman.gateway.app import PROBES, all_endpoints
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Store
 from tests.support.asking import get, post
-from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import logged, until
 
@@ -37,7 +37,7 @@ def gateway() -> Stand:
 OURS = {"x-api-key": CLIENT_KEY}
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
@@ -54,7 +54,9 @@ def test_pages_are_refused_in_the_dialect_of_their_path(gateway, dialect, header
     got = post(gateway, dialect, headers={**OURS, **headers})
     error = got.json()["error"]
 
-    assert (403, "permission_error") == (got.status_code, error["type"])
+    refusal = error["status"] if dialect == "gemini" else error["type"]
+    expected = "PERMISSION_DENIED" if dialect == "gemini" else "permission_error"
+    assert (403, expected) == (got.status_code, refusal)
     assert says in error["message"]
     assert before == len(gateway.simulator.exchanges)
     assert "access-control-allow-origin" not in got.headers
@@ -67,7 +69,7 @@ def test_this_machine_is_known_by_its_names(gateway, host: str) -> None:
 
 def test_log_has_neither_secrets_nor_content(gateway) -> None:
     said = "the prompt nobody may read"
-    for dialect in FIXED_PATHS:
+    for dialect in DIALECTS:
         for model in ("chat/plain", "chat/kimi-k2", "chat/plain+error:401", "anthropic/plain+cut"):
             body = question(dialect, model, said, tools=[WEATHER])
             got = post(gateway, dialect, body, headers=OURS)
@@ -134,7 +136,7 @@ def test_no_answer_names_the_programs_behind_it(gateway, method: str) -> None:
             assert b"\r\nserver: dragoman\r\n" in answer.lower(), answer
 
 
-@pytest.mark.parametrize("upstream", FIXED_PATHS)
+@pytest.mark.parametrize("upstream", DIALECTS)
 def test_addresses_in_a_request_are_not_fetched(gateway, upstream: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.settimeout(0)

@@ -16,7 +16,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from dragoman.limits import Limits
 from tests.support.asking import get, post
-from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import notices
@@ -142,6 +142,21 @@ KINDS: dict[str, tuple[int, dict[str, Any], tuple[int, str], tuple[int, str, str
         "server_error",
     ),
 }
+# Status and word for Gemini clients.
+GOOGLE: dict[str, tuple[int, str]] = {
+    "bad_request": (400, "INVALID_ARGUMENT"),
+    "context_length": (400, "INVALID_ARGUMENT"),
+    "content_policy": (400, "INVALID_ARGUMENT"),
+    "billing": (400, "FAILED_PRECONDITION"),  # Gemini CLI retries a 429 ten times
+    "not_found": (404, "NOT_FOUND"),
+    "conflict": (409, "ABORTED"),
+    "too_large": (413, "INVALID_ARGUMENT"),
+    "rate_limit": (429, "RESOURCE_EXHAUSTED"),
+    "server": (500, "INTERNAL"),
+    "upstream_bad": (502, "INTERNAL"),
+    "overloaded": (503, "UNAVAILABLE"),
+    "timeout": (504, "DEADLINE_EXCEEDED"),
+}
 # Kinds that the same request meets again: agents must not retry.
 LASTING = {"bad_request", "context_length", "content_policy", "billing", "not_found", "too_large"}
 # The gateway's own credential was refused: the upstream's failure, not the client's.
@@ -155,12 +170,15 @@ def read_error(dialect: str, body: bytes) -> tuple[str, str | None, str]:
         assert "error" == json.loads(body)["type"]
         assert json.loads(body)["request_id"].startswith("req_")
         return error["type"], None, error["message"]
+    if dialect == "gemini":
+        assert ["code", "message", "status"] == list(error)[:3]
+        return error["status"], None, error["message"]
     assert ["message", "type", "param", "code"] == list(error)
     return error["type"], error["code"], error["message"]
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_has_its_status_and_words(
     gateway, peer, kind: str, dialect: str, stream: bool
@@ -173,6 +191,8 @@ def test_kind_has_its_status_and_words(
 
     if dialect == "anthropic":
         assert messages == (got.status_code, kind_read)
+    elif dialect == "gemini":
+        assert GOOGLE[kind] == (got.status_code, kind_read)
     elif (kind, dialect) == ("overloaded", "responses"):
         # Codex does not retry after `server_is_overloaded`.
         assert (503, "server_error", "server_error") == (got.status_code, kind_read, code)
@@ -182,11 +202,15 @@ def test_kind_has_its_status_and_words(
         assert others == (got.status_code, kind_read, code)
     assert f"odd: {error['message']}" in message
     assert ("false" if kind in LASTING else None) == got.headers.get("x-should-retry")
-    prefix = "prompt is too long: " if (kind, dialect) == ("context_length", "anthropic") else ""
+    prefixes = {
+        "anthropic": "prompt is too long: ",
+        "gemini": "The input token count exceeds the maximum number of tokens allowed: ",
+    }
+    prefix = prefixes.get(dialect, "") if kind == "context_length" else ""
     assert message.startswith(f"{prefix}odd: ")
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_inside_a_stream_is_reported_in_the_same_words(
     gateway, peer, kind: str, dialect
@@ -203,12 +227,16 @@ def test_kind_inside_a_stream_is_reported_in_the_same_words(
         failed = json.loads(data[-1])["response"]
         assert ("failed", response_code) == (failed["status"], failed["error"]["code"])
         assert f"odd: {error['message']}" in failed["error"]["message"]
+    elif dialect == "gemini":
+        last = json.loads(data[-1])["error"]
+        assert GOOGLE[kind] == (last["code"], last["status"])
+        assert f"odd: {error['message']}" in last["message"]
     else:
         last = json.loads(data[-1] if dialect == "anthropic" else data[-2])["error"]
         assert (messages[1] if dialect == "anthropic" else others[1]) == last["type"]
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
     gateway, peer, kind: str, dialect: str
@@ -229,7 +257,7 @@ def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_secrets_in_an_upstreams_words_are_not_forwarded(
     gateway, peer, dialect: str, stream
 ) -> None:
@@ -257,7 +285,7 @@ def test_retry_after_and_request_id_of_the_upstream_are_forwarded(gateway, peer)
     assert got.headers["request-id"] == got.headers["x-request-id"] != "req_theirs"
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -> None:
     later = formatdate(time.time() + 1000, usegmt=True)
     peer.answer_with(503, {"error": {"message": "no"}}, retry_after=later)
@@ -272,7 +300,7 @@ def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -
     assert "retry-after" not in never.headers
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("status", [200, 429])
 def test_rate_limits_of_the_upstream_are_forwarded(
     gateway, peer, dialect: str, status: int
@@ -292,7 +320,7 @@ def test_rate_limits_of_the_upstream_are_forwarded(
         assert "6m0s" == got.headers["x-ratelimit-reset-tokens"]
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("said", ["true", "false"])
 def test_should_retry_of_the_upstream_is_forwarded(gateway, peer, dialect: str, said: str) -> None:
     peer.answer_with(500, {"error": {"message": "no"}}, x_should_retry=said)
@@ -332,7 +360,7 @@ FAILURES_IN_A_200 = {
 }
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("case", FAILURES_IN_A_200)
 def test_g1_error_in_a_good_answer_is_a_502_with_its_words(
@@ -355,7 +383,7 @@ def error_message(got: Any) -> str:
     return str(got.json()["error"]["message"])
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
     peer.answer_with(200, b"Welcome to the hotel's network", content_type="text/plain")
 
@@ -372,7 +400,7 @@ PAGE = (
 )
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("status", "kind"), [(200, "text/html"), (200, "application/json"), (404, "text/html")]
 )
@@ -393,7 +421,7 @@ def test_html_page_is_named_by_its_title_with_a_hint_and_ends_agents(
         assert "<" not in got.text
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_html_page_with_a_passing_status_keeps_it(gateway, peer, dialect: str) -> None:
     peer.answer_with(502, b"<html><head><title>502 Bad Gateway</title>", content_type="text/html")
 
@@ -472,7 +500,7 @@ def test_packed_bodies_are_read(gateway, dialect: str, encoding: str, pack) -> N
     assert 200 == got.status_code
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_packing_that_is_not_known_is_415(gateway, dialect: str) -> None:
     got = post(gateway, dialect, b"\x0b\x02\x80", headers={"content-encoding": "br"})
 
@@ -567,7 +595,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, stream: bool) -> None:
     with stand() as found:
         found.running.gateway.runtime.memory = Broken()
@@ -580,7 +608,7 @@ def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, str
     assert "no memory" not in got.text
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect(dialect: str) -> None:
     with stand() as found:
         runtime = found.running.gateway.runtime
@@ -589,8 +617,11 @@ def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect(dialect: 
         (failed,) = notices(found, "gateway failed", id=got.headers["request-id"])
     last = got.text.strip().split("\n\n")[-2 if dialect == "chat" else -1]
 
+    stream = got.content
+    if dialect == "gemini":  # the failure again, behind its event
+        stream = stream.rpartition(b'{"error"')[0]
     assert 200 == got.status_code
-    assert () == check(dialect, got.content).violations
+    assert () == check(dialect, stream).violations
     assert "the gateway failed" in last
     assert "ZeroDivisionError" == failed["error"]
 

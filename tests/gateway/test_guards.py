@@ -10,7 +10,7 @@ from msgspec import Raw, structs
 from dragoman.gateway.config.settings import Guards, Settings
 from dragoman.simulator.exchanges import RecordedExchange
 from tests.support.asking import post
-from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, declared, question
 
 NONCE = "x-anthropic-billing-header: cc_version=2.1.197.{0}; cc_entrypoint=cli; cch={0};"
@@ -52,7 +52,8 @@ def turn_of_agent(model: str, number: int, *, stream: bool) -> dict[str, Any]:
 def parts(exchange: RecordedExchange) -> tuple[bytes, dict[str, bytes]]:
     """Return the history without its last bracket, and the other fields, as the bytes they were."""
     fields = {name: bytes(raw) for name, raw in FIELDS.decode(exchange.body).items()}
-    history = fields.pop(HISTORIES.get(exchange.path, "input"))
+    google = "contents" if "/models/" in exchange.path else "input"
+    history = fields.pop(HISTORIES.get(exchange.path, google))
     return history.rstrip()[:-1], fields
 
 
@@ -69,7 +70,7 @@ def guarded() -> Stand:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-@pytest.mark.parametrize("upstream", FIXED_PATHS)
+@pytest.mark.parametrize("upstream", DIALECTS)
 def test_h1_turns_of_an_agent_share_their_prefix_byte_by_byte(
     guarded: Stand, upstream: str, stream: bool
 ) -> None:
@@ -123,7 +124,7 @@ def test_h1_line_stays_where_it_is_switched_to_stay() -> None:
 def circling(dialect: str, rounds: int, *, cycle: int = 1, model: str = "chat/plain") -> Any:
     """Return the request of an agent that called the same tools with the same results, over and over."""
     body = question(dialect, model, tools=[WEATHER], stream=False)
-    history = body["input" if dialect == "responses" else "messages"]
+    history = body[{"responses": "input", "gemini": "contents"}.get(dialect, "messages")]
     for number in range(rounds * cycle):
         history += exchange_of(dialect, f"call_{number}", f'{{"city":"Ulm {number % cycle}"}}')
     return body
@@ -146,6 +147,14 @@ def exchange_of(dialect: str, call_id: str, arguments: str) -> list[dict[str, An
                 {"role": "assistant", "content": [call]},
                 {"role": "user", "content": [result]},
             ]
+        case "gemini":
+            given = msgspec.json.decode(arguments)
+            call = {"id": call_id, "name": "get_weather", "args": given}
+            result = {"id": call_id, "name": "get_weather", "response": {"output": "nothing new"}}
+            return [
+                {"role": "model", "parts": [{"functionCall": call}]},
+                {"role": "user", "parts": [{"functionResponse": result}]},
+            ]
         case _:
             call = {"call_id": call_id, "name": "get_weather", "arguments": arguments}
             return [
@@ -167,7 +176,7 @@ def guards() -> dict[str, Stand]:
         yield {"warn": warn, "note": note, "stop": stop}
 
 
-clients = pytest.mark.parametrize("dialect", FIXED_PATHS)
+clients = pytest.mark.parametrize("dialect", DIALECTS)
 loops = pytest.mark.parametrize("cycle", [1, 2], ids=["the same call", "a cycle of two"])
 
 
@@ -185,7 +194,7 @@ def test_h6_loop_is_warned_of(guards: dict[str, Stand], dialect: str, cycle: int
 
 @clients
 @loops
-@pytest.mark.parametrize("upstream", FIXED_PATHS)
+@pytest.mark.parametrize("upstream", DIALECTS)
 def test_h6_model_gets_a_note_about_its_loop_behind_everything_else(
     guards: dict[str, Stand], dialect: str, cycle: int, upstream: str
 ) -> None:
@@ -211,7 +220,7 @@ def test_h6_loop_is_stopped(guards: dict[str, Stand], dialect: str, cycle: int) 
     assert before == len(guards["stop"].simulator.exchanges)
     assert "`get_weather`" in error["message"]
     assert "[guards]" in error["message"]
-    if dialect != "anthropic":
+    if dialect in {"chat", "responses"}:
         assert "tool_loop" == error["code"]
 
 

@@ -12,11 +12,13 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
 from tests.support.asking import get, post
-from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.serving import serving
 from tests.support.simulator import question
 from tests.support.talks import Sdks
 from tests.support.waiting import until
+
+CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 
 
 def make(url: str) -> Settings:
@@ -26,7 +28,7 @@ def make(url: str) -> Settings:
     keys = (
         key("free-key"),
         key("small-key", models=("chat/plain*", "claude-*")),
-        *(key(f"slow-{dialect}", requests_per_minute=2) for dialect in FIXED_PATHS),
+        *(key(f"slow-{dialect}", requests_per_minute=2) for dialect in DIALECTS),
         key("thrifty-key", tokens_per_minute=50),
         key("single-key", concurrent=1),
     )
@@ -79,7 +81,7 @@ def test_wrong_or_missing_key_is_reported_as_the_sdks_expect(locked: Stand, dial
 
 
 @pytest.mark.parametrize("header", ["x-api-key", "authorization"])
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_key_may_come_in_either_header(locked: Stand, dialect: str, header: str) -> None:
     value = "free-key" if header == "x-api-key" else "Bearer free-key"
     good = post(locked, dialect, headers={header: value})
@@ -103,7 +105,7 @@ def test_key_sees_and_uses_only_its_models(locked: Stand) -> None:
     assert len(listed) < len(everything)
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_key_is_limited_in_requests(locked: Stand, dialect: str) -> None:
     answers = [post(locked, dialect, headers={"x-api-key": f"slow-{dialect}"}) for _ in range(3)]
 
@@ -146,32 +148,34 @@ def test_key_is_limited_in_streams_at_once_and_free_again_after_them(locked: Sta
 
 def test_clients_key_does_not_go_upstream(locked: Stand) -> None:
     shown = []
-    for dialect in FIXED_PATHS:
+    for dialect in DIALECTS:
         body = question(dialect, f"{dialect}/plain", stream=False)
         assert 200 == post(locked, dialect, body, headers={"x-api-key": "free-key"}).status_code
         headers = locked.simulator.exchanges[-1].headers
-        shown.append((headers.get("authorization"), headers.get("x-api-key")))
+        shown.append(tuple(headers.get(name) for name in CREDENTIALS))
 
     # The simulator shows four characters of a credential.
-    assert [("Bearer upst…", None), (None, "upst…"), ("Bearer upst…", None)] == shown
+    bearer = ("Bearer upst…", None, None)
+    assert [bearer, (None, "upst…", None), bearer, (None, None, "upst…")] == shown
 
 
-@pytest.mark.parametrize("upstream", FIXED_PATHS)
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_passthrough_shows_the_clients_key_as_the_upstream_wants_it(
     locked: Stand, dialect: str, upstream: str
 ) -> None:
     body = question(dialect, f"own/{upstream}/x", stream=False)
     answer = post(locked, dialect, body, headers={"authorization": "Bearer free-key"})
     headers = locked.simulator.exchanges[-1].headers
-    bearer = upstream != "anthropic" or dialect == upstream
+    own = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}.get(upstream, "authorization")
+    name = "authorization" if dialect == upstream else own
 
     assert 200 == answer.status_code
-    expected = ("Bearer free…", None) if bearer else (None, "free…")
-    assert expected == (headers.get("authorization"), headers.get("x-api-key"))
+    expected = {name: "Bearer free…" if name == "authorization" else "free…"}
+    assert expected == {one: headers[one] for one in CREDENTIALS if one in headers}
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_refused_upstream_credential_is_blamed_on_whose_it_is(locked: Stand, dialect: str) -> None:
     headers = {"x-api-key": "free-key"}
     ours = post(locked, dialect, question(dialect, "refused"), headers=headers)

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from dragoman.gateway.metrics import COUNTERS, GAUGES, HISTOGRAMS
 from tests.support.asking import get, post
-from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.serving import serving
 from tests.support.simulator import question
 from tests.support.waiting import until
@@ -66,7 +66,7 @@ def test_page_has_every_metric_with_its_help(gateway: Stand) -> None:
     assert all(one.documentation for one in families.values())
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_requests_tokens_and_times_are_counted(gateway: Stand, dialect: str) -> None:
     for stream in (False, True):
         post(gateway, dialect, question(dialect, "chat/plain", stream=stream))

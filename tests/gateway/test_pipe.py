@@ -8,10 +8,10 @@ from msgspec import structs
 from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from tests.support.asking import post
-from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 
 WORDS = ("One ", "two ", "three ", "four.")
 
@@ -29,12 +29,12 @@ def gateway(odd: OddUpstream) -> Stand:
         yield found
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_client_of_http_1_0_gets_its_stream_without_chunks(gateway, odd, dialect: str) -> None:
     odd.answer = lambda _asked: Reply(200, chat_stream(*WORDS), SSE)
     body = question(dialect, "odd")
     usual = post(gateway, dialect, body)
-    with RawClient(gateway.url, PATHS[dialect], body, version="1.0") as client:
+    with RawClient(gateway.url, *wire(dialect, body), version="1.0") as client:
         client.head()
         stream = client.until_closed()
 
@@ -43,7 +43,7 @@ def test_client_of_http_1_0_gets_its_stream_without_chunks(gateway, odd, dialect
     assert "transfer-encoding" not in client.headers
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_all_of_one_compressed_read_reaches_the_client(gateway, odd, dialect: str) -> None:
     """One arrival leads to many reads, the last of which is the end of the response."""
     frames = chat_stream(WORDS[0], *["much " * 20_000] * 20)

@@ -18,7 +18,7 @@ def post(stand: Stand, dialect: str, body: Any = None, **more: Any) -> httpx2.Re
     if isinstance(given, dict) and not path:
         path, given = wire(dialect, given)
     sent = {"content": given} if isinstance(given, bytes) else {"json": given}
-    path = path or PATHS[dialect]
+    path = path or PATHS.get(dialect, "/v1beta/models/chat/plain:generateContent")
     return httpx2.post(f"{stand.url}{path}", **_HOW, **sent, **more)
 
 

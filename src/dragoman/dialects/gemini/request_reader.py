@@ -107,7 +107,9 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     body = camel_request(body)
     wire = decode(_BODY, body)
-    contents = wire.contents or []
+    contents = wire.contents
+    if contents is None:
+        raise MalformedError("contents is not specified", path="$.contents")
     check_messages(len(contents), limits)
     if wire.cached_content:
         reason = "the conversation is in a cache of Google's, which no other provider can read"
