@@ -60,14 +60,14 @@ def test_claude_codes_model_gets_links_text_and_count_of_every_vendor(
     reached = set()
     for call_id, _, arguments in done.last.calls:
         query = arguments["query"]
-        (model,) = (model for body, model in asked.items() if is_side(body, query))
+        (model,) = {model for body, model in asked.items() if is_side(body, query)}
         (host,) = (one for one in SEARCHING if HOSTS[one].model == model)
         reached.add(host)
         text = results[call_id]
         assert f'Web search results for query: "{query}"' in text, host
         assert f"You said: Perform a web search for the query: {query}" in text, host
-        assert HOSTS[host].shows == (LINK in text), (host, text)
-        assert HOSTS[host].shows == ("Links: [{" in text), (host, text)
+        assert HOSTS[host].sources == (LINK in text), (host, text)
+        assert HOSTS[host].sources == ("Links: [{" in text), (host, text)
         assert int(HOSTS[host].shows) == counts[query], host
     assert set(SEARCHING) == reached
 

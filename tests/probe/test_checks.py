@@ -173,6 +173,7 @@ SEARCHES = {
     "search:xai": Found({"search": "ok"}, {"chat_search": "xai"}),
     "search:compound": Found({"search": "ok"}, {"chat_search": "compound"}),
     "search:browser": Found({"search": "ok"}, {"chat_search": "browser"}),
+    "search:kimi": Found({"search": "ok"}, {"chat_search": "kimi"}),
     "search:perplexity": Found(PERPLEXITY, {"chat_search": "perplexity"}),
     "search:qwen": NOTHING,  # its answers show nothing of a search
 }

@@ -11,7 +11,8 @@ class Host(NamedTuple):
     dialect: str
     profile: str
     model: str  # the quirk makes the simulator take this vendor's words alone
-    shows: bool = True  # its answers show that it searched, and the sources
+    shows: bool = True  # its answers show that it searched
+    sources: bool = True  # and what it found
     forces: bool = True  # it can be forced to search although functions are declared
 
 
@@ -26,7 +27,11 @@ HOSTS = {
     "host-openai": Host("chat", "openai", "gpt-5-search-api+search:options"),
     "host-openrouter": Host("chat", "openrouter", "kimi-k2+search:openrouter"),
     "host-zai": Host("chat", "zai", "glm-4.7+search:zai"),
-    "host-qwen": Host("chat", "qwen", "qwen-plus+search:qwen", shows=False),
+    "host-qwen": Host("chat", "qwen", "qwen-plus+search:qwen", shows=False, sources=False),
+    # Its search takes a second request, which the gateway sends.
+    "host-moonshot": Host(
+        "chat", "moonshot", "moonshot-v1+search:kimi", sources=False, forces=False
+    ),
     "host-xai": Host("chat", "xai", "grok-3+search:xai"),
     "host-perplexity": Host("chat", "perplexity", "sonar-pro+search:perplexity"),
     "host-compound": Host("chat", "groq", "groq/compound+search:compound", forces=False),

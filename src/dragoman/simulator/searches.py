@@ -129,8 +129,8 @@ def _zai(reply: Reply) -> Shown:
     return Shown(beside={"web_search": found})
 
 
-def _qwen(_reply: Reply) -> Shown:
-    """Qwen's Chat API shows neither searches nor sources."""
+def _nothing(_reply: Reply) -> Shown:
+    """Qwen's Chat API shows neither searches nor sources, Moonshot's the call alone (see `paused_answers`)."""
     return Shown()
 
 
@@ -193,7 +193,8 @@ _HOSTS: Final[dict[str, Callable[[Reply], Shown]]] = {
     "options": _options,
     "openrouter": _openrouter,
     "zai": _zai,
-    "qwen": _qwen,
+    "qwen": _nothing,
+    "kimi": _nothing,
     "xai": _xai,
     "perplexity": _perplexity,
     "compound": _groq("search"),
