@@ -428,7 +428,12 @@ def test_a_search_that_the_vendor_ran_has_a_card_with_query_and_sources(
 ) -> None:
     written = WrittenExchange(parts=3)
     failed = VENDOR_CALL | {"state": "failed", "error": "unavailable", "sources": []}
-    written.answer["vendor_calls"] = [VENDOR_CALL, failed | {"more_sources": 0}]
+    long = {"title": "A long title " * 12, "url": "https://yr.example/" + "a/long/path/" * 20}
+    written.answer["vendor_calls"] = [
+        VENDOR_CALL,
+        failed | {"more_sources": 0},
+        VENDOR_CALL | {"does": "web_fetch", "sources": [long]},
+    ]
     opened(written=written)
     cards = page.get_by_role("article", name="Run by the vendor: web_search")
 
@@ -441,7 +446,9 @@ def test_a_search_that_the_vendor_ran_has_a_card_with_query_and_sources(
     assert cards.locator("a").count() == 0  # addresses are text
     expect(cards.last.locator(".chip")).to_have_text(["run by the vendor", "failed"])
     expect(cards.last.locator("dd").nth(1)).to_have_text("unavailable")
-    expect(page.locator("#h-tc + .hint")).to_have_text("4")  # with two calls of functions
+    expect(page.locator("#h-tc + .hint")).to_have_text("5")  # with two calls of functions
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
     cards.first.get_by_role("button", name="web_search").click()
     expect(line(page)).to_contain_text("Reasoning")  # the block with this number

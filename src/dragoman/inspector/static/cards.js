@@ -28,7 +28,7 @@ export function callCards(exchange, { onCall, onMarker }) {
 export function vendorCards(exchange, { onBlock }) {
   return exchange.vendor_calls.map((call) => {
     const name = h("button", { type: "button", class: "name", title: "Select this call", onclick: () => onBlock(call.block) }, call.does);
-    const title = h("div", { class: "title" }, name, chip("accent", "run by the vendor"), call.state === "complete" ? null : chip("error", call.state));
+    const title = h("div", { class: "title" }, name, chip("call", "run by the vendor"), call.state === "complete" ? null : chip("error", call.state));
     return h("article", { class: "card", "aria-label": `Run by the vendor: ${call.does}` }, title, vendorFacts(call), call.arguments ? h("pre", { class: "json" }, jsonNodes(call.arguments)) : null, call.output ? h("pre", { class: "json" }, call.output) : null, sourceRows(call));
   });
 }
