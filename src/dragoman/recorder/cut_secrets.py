@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # The text of an event: a piece of the answer, of its reasoning, or of a call's arguments.
 _PIECE: Final = re.compile(rb'"(?:text|json)":"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _TAIL_BYTES: Final = 1024  # of the pieces before, in which a secret may begin
+_LOOK_BYTES: Final = (
+    64 * 1024
+)  # of events that are looked at together: one by one costs twice as much
 
 
 class PiecesWatch:
@@ -29,6 +32,7 @@ class PiecesWatch:
     def __init__(self, blotter: Blotter) -> None:
         self._blotter = blotter
         self._new: list[bytes] = []  # events, as JSON, that were not looked at
+        self._size = 0  # of these
         self._tail = b""
         self.found: bool = False
 
@@ -36,13 +40,17 @@ class PiecesWatch:
         """Take events as they are recorded, without the secrets that were found in them alone."""
         if not self.found:
             self._new.append(events)
+            self._size += len(events)
+            if self._size > _LOOK_BYTES:
+                self.look()
 
     def look(self) -> None:
-        """Look at what was taken."""
+        """Look at all that was taken."""
         if self.found or not self._new:
             return
         text = self._tail + b"".join(_PIECE.findall(b"".join(self._new)))
         self._new.clear()
+        self._size = 0
         self._tail = text[-_TAIL_BYTES:]
         self.found = self._blotter.finds(text)
 

@@ -243,7 +243,6 @@ class ExchangeFile:
 
     def flush(self) -> None:
         """Write the lines that wait; of masked ones those that are final."""
-        self._pieces.look()
         if self._mask is not None:
             self._waiting += self._masked_lines(self._mask)
         if self._waiting:
@@ -252,6 +251,7 @@ class ExchangeFile:
 
     def finish(self) -> None:
         """Write what there is, and close the file."""
+        self._pieces.look()
         if self._mask is not None:
             self._mask.close()
         self.flush()
