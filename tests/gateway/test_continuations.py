@@ -20,6 +20,7 @@ from dragoman.gateway.config.settings import (
 from dragoman.inspector.columns import take_apart
 from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 from dragoman.simulator.answer import answer, read
+from tests.gateway.test_server_tools import WAYS
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.recordings import recorded
@@ -189,6 +190,46 @@ def test_a_client_that_declares_moonshots_search_sends_it_back_itself(
     assert b'"name":"$web_search"' in got.content
     assert b'"finish_reason":"tool_calls"' in got.content
     assert before + 1 == len(gateway.simulator.exchanges)
+
+
+@each_way
+@pytest.mark.parametrize("way", [*WAYS])
+def test_moonshot_searches_for_every_request_that_needs_it(
+    gateway: Stand, way: str, stream: bool
+) -> None:
+    """Beside functions nothing forces its search: the model may call a function first."""
+    client, fields, _ = WAYS[way]
+    beside = "beside" in way
+    body = question(client, "kimi/plain", "What is the news?", stream=stream) | fields
+    got = post(gateway, client, body)
+    line = logged(gateway, got.headers["x-request-id"])
+
+    assert 200 == got.status_code, got.text
+    assert (0 if beside else 1) == line.get("searches", 0) == line.get("continued", 0)
+    assert (["run"] if beside else []) == line.get("call_names", [])
+    assert "server_tool_unused" not in line["warnings"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_choice": {"type": "tool", "name": "web_search"}, "thinking": {"type": "disabled"}},
+        {"tool_choice": {"type": "auto"}},
+    ],
+    ids=["known as Claude", "other name"],
+)
+def test_claude_codes_web_search_works_with_moonshot(
+    gateway: Stand, fields: dict[str, Any]
+) -> None:
+    tool = SEARCH["anthropic"]["tools"][0] | {"max_uses": 8}
+    query = "Perform a web search for the query: weather in Oslo today"
+    more = fields | {"tools": [tool], "output_config": {"effort": "high"}}
+    message = Talk(gateway, "anthropic", "kimi/plain", query, **more).read()
+
+    assert "weather in Oslo today" in text_of("anthropic", message)
+    assert 1 == message["usage"]["server_tool_use"]["web_search_requests"]
+    kinds = ["server_tool_use", "text", "web_search_tool_result"]
+    assert kinds == [one["type"] for one in message["content"]]
 
 
 # --- bounds -------------------------------------------------------------------------------------------

@@ -56,6 +56,21 @@ def test_the_parts_of_a_paused_turn_are_one_message(gateway: Stand) -> None:
     assert ["thinking", "server_tool_use", "web_search_tool_result", "server_tool_use"] == kinds
 
 
+@pytest.mark.parametrize("client", ["chat", "anthropic"])
+@pytest.mark.parametrize("effort", ["", "high"])
+def test_moonshot_searches_without_thinking(gateway: Stand, client: str, effort: str) -> None:
+    asked: dict[str, dict[str, object]] = {
+        "chat": {"reasoning_effort": effort},
+        "anthropic": {"output_config": {"effort": effort}},
+    }
+    talk = Talk(gateway, client, "kimi/plain", **(asked[client] if effort else {}))
+    talk.read()
+
+    assert [{"type": "disabled"}] * 2 == [one["thinking"] for one in talk.sent]
+    assert all("reasoning_effort" not in one for one in talk.sent)
+    assert bool(effort) == ("thinking_dropped" in talk.line["warnings"])
+
+
 def test_a_tool_is_forced_once(gateway: Stand) -> None:
     """Else the model would have to search until a bound ends the answer."""
     talk = Talk(gateway, "responses", "claude/plain+pause:1", tool_choice="required")

@@ -110,6 +110,7 @@ def _report_switch(request: Request, thinking: ReasoningSettings, losses: list[L
 
 _WITH_USAGE: Final = {"include_usage": True}
 
+_NO_THINKING: Final = "the upstream does not think while it searches"
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""'})
 
 # Fields of other dialects without which an answer would not be what was asked for.
@@ -247,9 +248,7 @@ class _Encoder:
     def _without_thinking(self, thinking: ReasoningSettings) -> ReasoningSettings:
         """Turn thinking off for a search that the upstream runs only without it."""
         if thinking.mode != "default":
-            self._lose(
-                "thinking_dropped", "thinking", "the upstream does not think while it searches"
-            )
+            self._lose("thinking_dropped", "thinking", _NO_THINKING)
         return ReasoningSettings(mode="off")
 
     def _reasoning(self, thinking: ReasoningSettings) -> dict[str, object]:
@@ -384,7 +383,22 @@ def fit_tools(
         chosen = encode_tools(request, profile, own).choice
         losses += [one for one in own if one.path.startswith("$.tool_choice")]
         fitted["tool_choice"] = _NULL if chosen is None else Raw(encode(chosen))
+    if foreign and b'"$web_search"' in bytes(fitted.get("tools", _NULL)):
+        fitted |= _without_thinking(fields, request, profile, losses)
     return fitted, tuple(losses)
+
+
+def _without_thinking(
+    fields: Mapping[str, Raw], request: Request, profile: Profile, losses: list[Loss]
+) -> dict[str, Raw]:
+    """Return the fields that turn thinking off for Moonshot's search, which runs only without it."""
+    if is_off(request.reasoning):
+        return {}
+    if request.reasoning.mode != "default":
+        losses.append(Loss("thinking_dropped", path_of(request, "thinking"), _NO_THINKING))
+    off = encode_reasoning(request, ReasoningSettings(mode="off"), profile, losses)
+    gone = {name: _NULL for name in (*FIELDS, "reasoning_effort") if name in fields}
+    return gone | {name: Raw(encode(value)) for name, value in off.items()}
 
 
 def _defined(
