@@ -151,6 +151,11 @@ SHARED = (
     Shared("cli/test_main.py", ("cli/options.py",), "every option of every command is explained"),
     Shared("cli/test_probe.py", ("cli/probe_target.py",), "the upstream that the command tests"),
     Shared("gateway/test_serve.py", ("cli/serve.py",), "the gateway as a process"),
+    Shared(
+        "gateway/test_retry.py",
+        ("gateway/fallback.py",),
+        "what follows a failure: another attempt at the same upstream, or the next upstream",
+    ),
 )
 
 

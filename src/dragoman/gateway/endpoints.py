@@ -16,13 +16,13 @@ from dragoman.gateway.accept import (
     read_client_request,
 )
 from dragoman.gateway.client_stream import ClientLeftError, ClientStream
+from dragoman.gateway.fallback import ask_upstreams
 from dragoman.gateway.fault_replies import JsonResponse, fault_of_error, refused
 from dragoman.gateway.models import find_model, model_list
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.responses.vendor import ask_keepers
 from dragoman.gateway.token_counting import ESTIMATED, TokenCounter, way_of
-from dragoman.gateway.upstream_call import ask_upstreams
 from dragoman.turn.events import Fault, FaultKind
 
 _CREATED: Final = 1767225600  # of every model: upstreams do not say

@@ -2,7 +2,7 @@
 
 import math
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -17,8 +17,9 @@ from dragoman.gateway.plan import Plan
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import may_client_retry
 from dragoman.gateway.routing import Hop
+from dragoman.translate import PRELUDE
 from dragoman.translate_requests import fault_of_request
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import Event, Fault, FaultKind
 
 _STATUS: Final = {415: 415, 503: 503}  # statuses that the fault's kind does not have
 # Test: test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client.
@@ -98,3 +99,45 @@ def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Log
         code=plan.redact(fault.code),
         param=plan.redact(fault.param),
     )
+
+
+class FaultRedaction:
+    """The last stage of a response: a failure after the first content reaches the client redacted.
+
+    `UpstreamCall` handles a failure before that, which may lead to another attempt.  This stage must not refer
+    to that call or to the client's stream: the stream refers to it by its translator.
+    """
+
+    __slots__ = ("_begun", "_context", "_hop", "_route")
+    sees_text: Final = False  # the start of its block is enough
+
+    def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
+        self._context = context
+        self._route = route
+        self._hop = hop
+        self._begun = False
+
+    def redact(self, fault: Fault) -> Fault:
+        """Return an upstream's failure as the client gets it; one of the gateway itself is not changed."""
+        context = self._context
+        if fault == context.outcome.stopped:
+            return fault
+        return upstream_fault(fault, self._hop, self._route, context.plan, context.runtime.logger)
+
+    @property
+    def pending(self) -> bool:
+        return False
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the same events, but for a failure."""
+        if events and type(events[-1]) is Fault:
+            return [self._redacted(event) for event in events]
+        if not self._begun:
+            self._begun = any(type(event) not in PRELUDE for event in events)
+        return events if isinstance(events, list) else list(events)
+
+    def _redacted(self, event: Event) -> Event:
+        if type(event) is Fault and self._begun:
+            return self.redact(event)
+        self._begun = self._begun or type(event) not in PRELUDE
+        return event

@@ -20,8 +20,11 @@ retried.  Cool-down itself is in `health.py`.
 import random
 from typing import Final
 
+from msgspec import structs
+
+from dragoman.dialects.dialect import Dialect
 from dragoman.gateway.config.settings import Upstream
-from dragoman.transport import NO_DESCRIPTORS, TransportError
+from dragoman.transport import NO_DESCRIPTORS, Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind
 
 # Another attempt at the same upstream may succeed.
@@ -156,3 +159,17 @@ def fault_of_transport(failed: TransportError) -> Fault:
         )
     kind = _TRANSPORT_KINDS.get(failed.code, FaultKind.UPSTREAM_BAD)
     return Fault(kind, failed.reason + _TRANSPORT_HINTS.get(failed.code, ""), code=failed.code)
+
+
+def fault_of_refusal(reply: Reply, body: bytes, spoken: Dialect) -> Fault:
+    """Return an error response of an upstream as a fault; `spoken` is the upstream's dialect."""
+    # Test: test_redirect_is_not_followed_and_names_what_to_set.
+    if 300 <= reply.status < 400:
+        where = reply.headers.get("location", "elsewhere")
+        message = f"upstream redirects to {where}; set `base_url` to the address of its API"
+        return Fault(
+            FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
+        )
+    fault = spoken.decode_fault(reply.status, body)
+    wait = reply.retry_after
+    return fault if wait is None else structs.replace(fault, retry_after=wait)

@@ -1,4 +1,4 @@
-"""The upstream's side of a request: each upstream in turn, each attempt, and the response as it arrives.
+"""One upstream, asked for one request: each attempt, and the response as it arrives.
 
 Reads, feeds and writes; the core knows what a dialect looks like, `upstream_request.py` writes the request, `retry.py`
 decides what follows a failure, and `continuations.py` how far an answer is continued that its upstream pauses.
@@ -15,12 +15,10 @@ from msgspec import Struct, structs
 
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
-from dragoman.dialects.server_tools import needed_tools, runs_needed
 from dragoman.errors import DragomanError, TooLargeError
 from dragoman.gateway.client_stream import ClientStream
-from dragoman.gateway.config.settings import Route
 from dragoman.gateway.continuations import Bounds, Paused
-from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
+from dragoman.gateway.fault_replies import FaultRedaction, JsonResponse
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
 from dragoman.gateway.logging import Fact
@@ -32,17 +30,16 @@ from dragoman.gateway.retry import (
     EMPTY_RESPONSE,
     Retries,
     counts_for_cooldown,
+    fault_of_refusal,
     fault_of_transport,
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.traces import AttemptTrace, RequestTrace
-from dragoman.gateway.upstream_places import take_place
 from dragoman.gateway.upstream_request import UpstreamRequest
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
 from dragoman.translate import (
-    PRELUDE,
     ExchangeOptions,
     Translator,
     Watcher,
@@ -50,7 +47,7 @@ from dragoman.translate import (
     translate_body,
 )
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, STOP, Event, Fault, FaultKind, Finish, Usage
+from dragoman.turn.events import CALL_KINDS, STOP, Fault, Finish, Usage
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -65,70 +62,6 @@ class Failure(Struct, frozen=True):
 
     fault: Fault
     tries_next: bool  # another upstream may succeed
-
-
-async def ask_upstreams(
-    context: RequestContext, accepted: AcceptedRequest, stream: ClientStream
-) -> web.StreamResponse:
-    """Ask each upstream in turn until one answers; reply with the failures if none does."""
-    outcome = context.outcome
-    faults: list[Fault] = []
-    choice, runtime = accepted.choice, context.runtime
-    hops = choice.hops
-    if choice.order is not None:
-        hops = choice.order.arrange(hops, accepted.request, runtime.running)
-    hops = _running_what_is_needed(hops, accepted.request)
-    left = list(runtime.in_order(hops))
-    if left[0] is not hops[0]:
-        outcome.resting = _skipped(hops, left[0])
-    while left:
-        hop, place = left[0], None
-        if choice.counted:
-            taken = await take_place(context, left, choice.route.priority)
-            if isinstance(taken, Fault):
-                faults.append(taken)
-                break
-            hop, place = taken
-        left.remove(hop)
-        outcome.hop = hop
-        if faults:
-            runtime.metrics.count("fallbacks", choice.route_name, hop.upstream_name)
-        try:
-            answer = await UpstreamCall(context, accepted, stream, hop).run()
-        finally:
-            if place is not None:
-                place.leave()
-        if not isinstance(answer, Failure):
-            return answer
-        faults.append(answer.fault)
-        if not answer.tries_next:
-            break
-        context.debug("next upstream", failed=hop.upstream_name, reason=answer.fault.message)
-    fault = faults[-1]
-    if len(faults) > 1:
-        fault = structs.replace(fault, message="; then ".join(one.message for one in faults))
-    outcome.ended = fault
-    ended = await stream.fail(fault, accepted.request)
-    if ended is not None:
-        return ended
-    headers = context.response_headers()
-    if outcome.should_retry is not None:
-        headers["x-should-retry"] = str(outcome.should_retry).lower()
-    return fault_response(fault, dialect=context.dialect, headers=headers)
-
-
-def _running_what_is_needed(hops: tuple[Hop, ...], request: Request) -> tuple[Hop, ...]:
-    """Leave out upstreams without the vendor-run tools that a request needs; one stays and refuses it if all are."""
-    if len(hops) == 1 or not needed_tools(request):
-        return hops
-    able = (hop for hop in hops if runs_needed(request, hop.upstream.dialect, hop.model_profile))
-    return tuple(able) or hops[:1]
-
-
-def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
-    """Return the upstreams that the route prefers to the one that is asked first."""
-    names = [hop.upstream_name for hop in hops]
-    return tuple(dict.fromkeys(names[: hops.index(first)]))
 
 
 class UpstreamCall:
@@ -424,7 +357,7 @@ class UpstreamCall:
             self._recording.answered(reply.status, reply.headers, None)
             self._recording.read(body)
             self._recording.read(b"")
-        return _fault_of_refusal(reply, body, self._hop)
+        return fault_of_refusal(reply, body, dialect(self._hop.upstream.dialect))
 
     # --- a complete response -------------------------------------------------------------------------
 
@@ -580,7 +513,7 @@ class UpstreamCall:
             **self._options,
         )
 
-    def _redaction(self) -> "FaultRedaction":
+    def _redaction(self) -> FaultRedaction:
         return FaultRedaction(self._context, self._accepted.choice.route, self._hop)
 
     async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
@@ -718,58 +651,3 @@ class UpstreamCall:
             self._runtime.logger.notice(
                 "response not stored", level="warning", id=self._context.id, why=why
             )
-
-
-class FaultRedaction:
-    """The last stage of a response: a failure after the first content reaches the client redacted.
-
-    `UpstreamCall` handles a failure before that, which may lead to another attempt.  This stage must not refer
-    to that call or to the client's stream: the stream refers to it by its translator.
-    """
-
-    __slots__ = ("_begun", "_context", "_hop", "_route")
-    sees_text: Final = False  # the start of its block is enough
-
-    def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
-        self._context = context
-        self._route = route
-        self._hop = hop
-        self._begun = False
-
-    def redact(self, fault: Fault) -> Fault:
-        """Return an upstream's failure as the client gets it; one of the gateway itself is not changed."""
-        context = self._context
-        if fault == context.outcome.stopped:
-            return fault
-        return upstream_fault(fault, self._hop, self._route, context.plan, context.runtime.logger)
-
-    @property
-    def pending(self) -> bool:
-        return False
-
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
-        """Return the same events, but for a failure."""
-        if events and type(events[-1]) is Fault:
-            return [self._redacted(event) for event in events]
-        if not self._begun:
-            self._begun = any(type(event) not in PRELUDE for event in events)
-        return events if isinstance(events, list) else list(events)
-
-    def _redacted(self, event: Event) -> Event:
-        if type(event) is Fault and self._begun:
-            return self.redact(event)
-        self._begun = self._begun or type(event) not in PRELUDE
-        return event
-
-
-def _fault_of_refusal(reply: Reply, body: bytes, hop: Hop) -> Fault:
-    # Test: test_redirect_is_not_followed_and_names_what_to_set.
-    if 300 <= reply.status < 400:
-        where = reply.headers.get("location", "elsewhere")
-        message = f"upstream redirects to {where}; set `base_url` to the address of its API"
-        return Fault(
-            FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
-        )
-    fault = dialect(hop.upstream.dialect).decode_fault(reply.status, body)
-    wait = reply.retry_after
-    return fault if wait is None else structs.replace(fault, retry_after=wait)
