@@ -33,6 +33,8 @@ PACE: Final = 400  # milliseconds between two chunks of a stream
 CHUNK: Final = 12  # characters of a chunk
 FAULTS: Final = ("reset", "cut", "error-in", "stall:0+pace:50")  # of 1 % of the streams
 SHARE: Final = 0.01
+# A client that does not run for so long that the gateway has closed its connection meanwhile has to ask again.
+CLOSED: Final = "not begun: the gateway had closed the idle connection"
 # What may be more at the end than after the first minute: pools of connections grow for a while.
 MORE_BYTES: Final = 20_000_000
 MORE_DESCRIPTORS: Final = 50
@@ -69,13 +71,13 @@ def main() -> int:
 
 @contextmanager
 def gateway(setting: str) -> Iterator[Served]:
-    """Run a simulator and a gateway before it, which stops reading a silent upstream after five seconds."""
+    """Run a simulator and a gateway before it, which stops reading a silent upstream after 30 seconds."""
     command = [sys.executable, "-m", "dragoman.cli.main", "simulate", "--port", "0"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with serving_process(command, folder) as simulator:
             lines = ["[server]", setting, "[upstreams.sim]", f'base_url = "{simulator.url}/v1"']
-            lines += ["retries = 0", "cooldown = 0", "timeouts = { first_byte = 60, idle = 5 }"]
+            lines += ["retries = 0", "cooldown = 0", "timeouts = { first_byte = 120, idle = 30 }"]
             lines += ["[[routes]]", 'match = { model = "*" }', 'to = "sim/*"']
             # What is kept on purpose would hide what is kept by mistake.
             lines += ["[log]", 'level = "error"', "[store]", 'responses = "off"']
@@ -143,7 +145,11 @@ class Load:
         quirks = "".join(f"+{one}" for one in (f"chunk:{CHUNK}", f"pace:{PACE}", fault) if one)
         path, body = wire(dialect, question(dialect, f"plain{quirks}", f"sim: say {text}"))
         begun = time.monotonic()
-        async with http.post(self._served.url + path, json=body) as response:
+        try:
+            asked = await http.post(self._served.url + path, json=body)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            return CLOSED
+        async with asked as response:
             data = await response.content.readany()
             self.firsts.append(time.monotonic() - begun)
             if leaves and response.status == 200:

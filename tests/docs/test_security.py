@@ -34,6 +34,15 @@ def test_every_claim_names_a_test() -> None:
     ]
 
 
+def test_every_sentence_about_files_names_a_test_except_what_is_not_done() -> None:
+    section = PAGE.split("## What is kept on disk", 1)[1].split("\n## ", 1)[0]
+    sentences = [line for line in section.split("\n") if line and not line.startswith("|")]
+
+    assert ["Dragoman does not encrypt files. Encrypt the disk if you store responses or recordings."] == [
+        line for line in sentences if not _TEST.search(line)
+    ]  # fmt: skip
+
+
 def test_every_limit_has_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
     expected = {one.name: f"{one.default:,}" for one in structs.fields(Limits)}

@@ -233,6 +233,22 @@ def test_recording_begins_when_a_read_only_disk_can_be_written(tmp_path: Path) -
     judge_log(served)
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_nothing_is_left_on_the_disk_by_default(tmp_path: Path, workers: str) -> None:
+    with simulating() as simulator:
+        settings(tmp_path, simulator.url)
+        with serving(tmp_path, "--workers", workers, TMPDIR=str(tmp_path)) as served:
+            until(lambda: len(served.notices("started")) == int(workers))
+            response = ask(served)
+            meanwhile = sorted(one.name.partition("-")[0] for one in tmp_path.iterdir())
+            served.send_signal("SIGTERM")
+            served.end()
+
+    assert 200 == response.status_code
+    assert {"1": ["dragoman.toml"], "2": ["dragoman", "dragoman.toml"]}[workers] == meanwhile
+    assert ["dragoman.toml"] == [one.name for one in tmp_path.iterdir()]
+
+
 # --- several processes --------------------------------------------------------------------------------
 
 
