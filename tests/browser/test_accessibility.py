@@ -102,3 +102,27 @@ def test_the_skip_link_leads_to_the_content(page: Page, story: Served) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
+
+
+def test_a_message_stays_while_it_is_hovered(page: Page, story: Served) -> None:
+    page.goto(f"{story.url}/inspector/exchanges")
+    page.wait_for_selector(".row .cover[href]")
+    page.keyboard.press("X")  # there is no problem above the first row
+    toast = page.get_by_role("status").filter(has_text="No further problem above.")
+    toast.hover()
+    page.wait_for_timeout(6000)
+    expect(toast).to_be_visible()
+    page.mouse.move(600, 5)
+    expect(toast).to_have_count(0, timeout=10_000)
+
+
+def test_chips_and_the_selected_row_are_seen_in_forced_colours(
+    watched: Watched, story: Served
+) -> None:
+    page = watched.page(forced_colors="active")
+    page.goto(f"{story.url}/inspector/exchanges")
+    page.wait_for_selector(".row .cover[href]")
+    page.keyboard.press("j")
+    for shown in (".row .chip", ".row[aria-selected=true]"):
+        width = page.locator(shown).first.evaluate("one => getComputedStyle(one).borderTopWidth")
+        assert width == "1px", shown

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 # The text of an event: a piece of the answer, of its reasoning, or of a call's arguments.
 _PIECE: Final = re.compile(rb'"(?:text|json)":"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _TAIL_BYTES: Final = 1024  # of the pieces before, in which a secret may begin
-_LOOK_BYTES: Final = (
-    64 * 1024
-)  # of events that are looked at together: one by one costs twice as much
+# Of events that are looked at together: one by one costs the writer twice as much.
+_LOOK_BYTES: Final = 64 * 1024
 
 
 class PiecesWatch:
