@@ -24,6 +24,12 @@ settings.register_profile("deep", max_examples=2_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one process more than there are cores: tests of the gateway wait for timeouts and for other processes."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from walking through twenty thousand tests again and again."""
     gc.collect()

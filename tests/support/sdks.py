@@ -1,6 +1,7 @@
 """The vendors' own SDKs as judges: they read our bytes as if a server had sent them."""
 
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import anthropic
@@ -42,10 +43,29 @@ def _openai(body: bytes, *, stream: bool, status: int = 200) -> openai.OpenAI:
     )
 
 
-def _genai(body: bytes, *, stream: bool, status: int = 200) -> genai.Client:
-    client = httpx2.Client(transport=_transport(body, stream=stream, status=status))
+class _Replaceable(httpx2.BaseTransport):
+    """A transport that asks another, which may change."""
+
+    inner: httpx2.BaseTransport
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return self.inner.handle_request(request)
+
+
+_google_transport = _Replaceable()
+
+
+@cache
+def _google() -> genai.Client:
+    """Return the client of all tests: each new one would read the system's certificates three times."""
+    client = httpx2.Client(transport=_google_transport)
     options = HttpOptions(base_url="http://127.0.0.1:1", httpx_client=client)
     return genai.Client(api_key="x", http_options=options)
+
+
+def _genai(body: bytes, *, stream: bool, status: int = 200) -> genai.Client:
+    _google_transport.inner = _transport(body, stream=stream, status=status)
+    return _google()
 
 
 def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
