@@ -148,7 +148,7 @@ def test_the_list_of_checks_needs_nobody():
 
 
 def test_a_profile_is_printed_for_pipes(simulator):
-    model = "sim/plain+refuses:max_tokens"
+    model = "sim/plain+refuses:max_tokens+search:none"
     result = run(f"{simulator.url}/v1", "--model", model, "--yes", "--write", "-")
 
     found = tomllib.loads(result.stdout)
@@ -170,6 +170,25 @@ def test_a_new_file_has_the_upstream_and_its_profile(simulator, tmp_path):
     settings = load(None, environ={}, cwd=tmp_path).settings
     assert "mine" == settings.upstreams["mine"].profile
     assert "max_completion_tokens" == settings.profiles["mine"].max_tokens_field
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model", "written"),
+    [
+        ("chat", "sim/plain+search:zai", {"chat_search": "zai"}),
+        ("anthropic", "sim/plain", {"server_tools": ["web_search"]}),
+        ("responses", "sim/plain+search:none", {}),
+    ],
+)
+def test_a_web_search_that_was_found_is_written(simulator, tmp_path, dialect, model, written):
+    where = (f"{simulator.url}/v1", "--dialect", dialect, "--model", model)
+
+    result = run(*where, "--only", "search", "-y", "--write", "mine")
+
+    assert 0 == result.exit_code, result.output
+    found = tomllib.loads((tmp_path / "dragoman.toml").read_text())["profiles"]["mine"]
+    assert written == {name: one for name, one in found.items() if name != "base"}
+    assert "mine" in load(None, environ={}, cwd=tmp_path).settings.profiles
 
 
 def test_a_named_upstream_uses_what_was_written(simulator, tmp_path):
