@@ -7,7 +7,15 @@ import pytest
 
 from tests.agents import failures
 from tests.agents.failures import DIRECT, GATEWAY, MIDSTREAM, PERMANENT, TABLES
-from tests.agents.programs import ClaudeCode, Codex, Continue, Opencode, Program, QwenCode
+from tests.agents.programs import (
+    ClaudeCode,
+    Codex,
+    Continue,
+    GeminiCli,
+    Opencode,
+    Program,
+    QwenCode,
+)
 from tests.agents.stage import Stage
 
 FOLDER_VARIABLE = "DRAGOMAN_FAILURES_RECORD"  # set by tools/agents.py: the folder of a recording
@@ -20,6 +28,7 @@ AGENTS: tuple[Program, ...] = (
     Opencode("Responses", "@ai-sdk/openai"),
     QwenCode(),
     Continue(),
+    GeminiCli(),
 )
 agents = pytest.mark.parametrize("program", AGENTS, ids=lambda one: one.name)
 LASTING = [

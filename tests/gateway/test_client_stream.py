@@ -28,10 +28,10 @@ from dragoman.gateway.config.settings import (
 from dragoman.transport import Connector, TransportError
 from tests.support import endings
 from tests.support.asking import post
-from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import WEATHER, question, wire
 from tests.support.views import seen_body
 from tests.support.waiting import logged, logged_with, until
 
@@ -40,6 +40,7 @@ KEEP_ALIVE = {
     "chat": b": keep-alive\n",
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
     "responses": b": keep-alive\n",
+    "gemini": b"\r\n",
 }
 
 
@@ -69,7 +70,7 @@ def gateway(odd: OddUpstream) -> Stand:
 # --- signs of life ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_g6_signs_of_life_come_before_the_first_content(gateway, odd, dialect: str) -> None:
     body, sign = question(dialect, "odd", SHORT), KEEP_ALIVE[dialect]
     reply = Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
@@ -77,7 +78,7 @@ def test_g6_signs_of_life_come_before_the_first_content(gateway, odd, dialect: s
     quick = post(gateway, dialect, body).text
     gate = Gate()
     odd.answer = lambda _asked: gate.wait() or reply
-    with RawClient(gateway.url, PATHS[dialect], body) as client:
+    with RawClient(gateway.url, *wire(dialect, body)) as client:
         head = client.head()
         client.body_with(sign * 3)
         gate.open()
@@ -114,10 +115,10 @@ def test_g5_sdk_sees_no_event_in_a_sign_of_life(gateway) -> None:
 
 
 def test_g5_forms_of_signs_are_those_of_the_dialects() -> None:
-    assert {name: find_dialect(name).keep_alive for name in FIXED_PATHS} == KEEP_ALIVE
+    assert {name: find_dialect(name).keep_alive for name in DIALECTS} == KEEP_ALIVE
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, dialect: str) -> None:
     got = post(gateway, dialect, question(dialect, "chat/plain+slow:900+error:429"))
     quick = post(gateway, dialect, question(dialect, "chat/plain+error:429"))
@@ -129,19 +130,19 @@ def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, di
     assert "text/event-stream; charset=utf-8" == got.headers["content-type"]
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_answers_in_one_piece_get_no_signs_of_life(gateway, dialect: str) -> None:
     body = question(dialect, "chat/plain+slow:900", SHORT, stream=False)
 
     assert "It rains." in json.dumps(post(gateway, dialect, body).json())
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_g_5_every_event_leaves_as_it_comes(gateway, odd, dialect: str) -> None:
     words = ("One ", "two ", "three ", "four.")
     gate = Gate()
     odd.answer = lambda _asked: Reply(200, gate.each(chat_stream(*words)), SSE)
-    with RawClient(gateway.url, PATHS[dialect], question(dialect, "odd")) as client:
+    with RawClient(gateway.url, *wire(dialect, question(dialect, "odd"))) as client:
         for word in words:
             gate.open()
             if word == words[0]:
@@ -209,7 +210,7 @@ def test_comments_of_the_upstream_are_signs_of_its_life(gateway, odd) -> None:
 def test_g8_reader_that_rests_is_not_the_upstreams_silence(gateway, dialect: str) -> None:
     limit = {"max_tokens": 10**9} if dialect == "anthropic" else {}
     body = question(dialect, "idle/plain+text:12000+chunk:16000", **limit)
-    with RawClient(gateway.url, PATHS[dialect], body, buffer=65536) as client:
+    with RawClient(gateway.url, *wire(dialect, body), buffer=65536) as client:
         client.head()
         own = client.headers["request-id"]
         streams = gateway.running.gateway.runtime.deadlines.streams
@@ -287,7 +288,7 @@ def leave(gateway: Stand, dialect: str, moment: str, attempt: int) -> float:
     def found():
         return next((one for one in gateway.simulator.exchanges if mark.encode() in one.body), None)
 
-    with RawClient(gateway.url, PATHS[dialect], body) as client:
+    with RawClient(gateway.url, *wire(dialect, body)) as client:
         exchange = until(found)
         if moment in ("in_the_stream", "of_another_upstream"):
             assert 200 == client.head()
@@ -304,7 +305,7 @@ def leave(gateway: Stand, dialect: str, moment: str, attempt: int) -> float:
     return seconds
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: str) -> None:
     # The best of a few counts: others may use this machine.
@@ -313,19 +314,24 @@ def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: 
     assert any(one < 1.0 for one in seconds)
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
     gateway, odd: OddUpstream, dialect: str
 ) -> None:
     gate = Gate()
-    last = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b"response.completed"}
+    last = {
+        "chat": b"[DONE]",
+        "anthropic": b"message_stop",
+        "responses": b"response.completed",
+        "gemini": b'"finishReason":"STOP"',
+    }
 
     def lingering() -> Iterator[bytes]:
         yield b"".join(chat_stream("It", " rains."))
         gate.wait()  # the connection stays open behind the end of the stream
 
     odd.answer = lambda _asked: Reply(200, lingering(), SSE)
-    with RawClient(gateway.url, PATHS[dialect], question(dialect, "odd")) as client:
+    with RawClient(gateway.url, *wire(dialect, question(dialect, "odd"))) as client:
         client.head()
         client.body_with(last[dialect])
     line = logged(gateway, client.headers["request-id"])
@@ -455,7 +461,7 @@ def test_g4_comments_and_line_ends_of_the_upstream_are_not_passed_on(gateway, di
     assert endings.normal(plain.text) == endings.normal(odd.text).replace("+comments+crlf", "")
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     gateway, dialect: str
 ) -> None:
