@@ -1,5 +1,7 @@
 """What a writer says, the reader of the same dialect understands; whole answers equal streamed ones."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from dragoman.profiles import profile
 from dragoman.turn.answer import Block, fold, merged
 from dragoman.turn.events import (
     CUT_REASONS,
+    ArgsDelta,
     BlockEnd,
     Event,
     Fault,
@@ -43,6 +46,9 @@ def exchange_for(name: str) -> Exchange:
     )
 
 
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+
+
 def content_of(events: list[Event]) -> list[Event]:
     """Leave out what is not part of the answer, and what a dialect may word in its own way."""
     kept: list[Event] = []
@@ -52,6 +58,11 @@ def content_of(events: list[Event]) -> list[Event]:
                 kept.append(Fault(kind, message))
             case Start(model=model):
                 kept.append(Start(model))
+            case ArgsDelta(index=index, json=text):
+                # Gemini escapes characters at which some of its clients would end a line.
+                kept.append(
+                    ArgsDelta(index, _LINE_ENDS.sub(lambda one: f"\\u{ord(one[0]):04x}", text))
+                )
             case Opaque():
                 kept.append(structs.replace(event, item_id=""))  # an item's id is the peer's own
             case _:

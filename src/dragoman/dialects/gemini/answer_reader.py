@@ -267,6 +267,10 @@ class GeminiReader:
         reason = FINISH_REASONS.get(word)
         if self._reason is None and self._blocked:
             word, reason = self._blocked, FinishReason.CONTENT_FILTER
+        if reason is FinishReason.PAUSE and not self._relayed:
+            # Only a client of Gemini can send the token that goes on.  Case: gemini/continuation.
+            self.assembler.loss("continuation_capped", "$.candidates[0].continuationToken")
+            reason = FinishReason.LENGTH
         self._blocks.end_call(cut=reason in CUT_REASONS)
         if given(self._grounding):
             self._cite()

@@ -5,13 +5,15 @@ import json
 import pytest
 
 from dragoman.context import Exchange
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.profiles import profile
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.answer import fold
-from dragoman.turn.events import Fault, TextRun
+from dragoman.turn.events import Fault, FinishReason, TextRun
+from tests.support.corpus import ROOT
 from tests.unit.dialects.gemini.support import GEMINI, exchange, read
 
 
@@ -101,3 +103,17 @@ def test_numbers_of_finish_reasons_are_words_that_are_not_known():
     answer = fold(read(chunk({"text": "a"}, finish=7)))
 
     assert ["finish_reason_unknown", "usage_missing"] == [loss.code for loss in answer.losses]
+
+
+def test_only_a_gemini_client_gets_an_answer_to_continue() -> None:
+    stream = (ROOT / "gemini" / "continuation" / "stream.sse").read_bytes()
+    found = {}
+    for target in DIALECT_NAMES:
+        translator = Translator(source="gemini", target=target)
+        out = translator.feed(stream) + translator.close()
+        codes = {loss.code for loss in translator.losses}
+        found[target] = (b"dG9rZW4=" in out, translator.outcome.reason, codes)
+
+    cut = (False, FinishReason.LENGTH, {"continuation_capped"})
+    own = (True, FinishReason.PAUSE, set())
+    assert {**dict.fromkeys(DIALECT_NAMES, cut), "gemini": own} == found
