@@ -434,14 +434,14 @@ def test_recordings_have_each_request_and_replay_to_the_same_answer(
     ways = ("", "-again")
     quirks = ("pause:2", "pause:50", "pause:1+late+error:400", "pause:1+late+cut:150+fail:1")
     with stand(recording) as found:
-        for stream in (True, False):
-            for client, upstream in PAIRS:
-                for number, quirk in enumerate(quirks):
-                    name = f"{upstream}{ways[number == 3]}"
-                    Talk(found, client, f"{name}/plain+{quirk}", f"{ASKED} {client}", stream=stream)
+        for turn, (client, upstream) in enumerate(PAIRS):
+            for number, quirk in enumerate(quirks):
+                name = f"{upstream}{ways[number == 3]}"
+                stream = (turn + number) % 2 == 0
+                Talk(found, client, f"{name}/plain+{quirk}", f"{ASKED} {client}", stream=stream)
     kept = recorded(tmp_path)
 
-    assert 2 * len(PAIRS) * len(quirks) == len(kept)
+    assert len(PAIRS) * len(quirks) == len(kept), found.log.getvalue()
     for one in kept:
         attempt = one.answered
         assert attempt is not None

@@ -11,6 +11,9 @@
 | empty response | once | yes | no | yes |
 | any other refusal of the request | no | no | no | no |
 
+A request that continues a paused answer is asked again in the same way until it brings content, and never of the next
+upstream.
+
 The upstream's `x-should-retry` overrides the second and the last column; the client gets `x-should-retry: false` where
 the last says no.  The delay is the upstream's `retry-after`, or doubles
 from half a second; a `retry-after` above `max_retry_after` ends the attempts.  After the first content nothing is

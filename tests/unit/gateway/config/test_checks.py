@@ -743,3 +743,23 @@ def test_a_route_for_a_tool_that_no_target_runs_is_warned_about(upstream, target
     )
 
     assert ([expected] if warned else []) == warnings(text)
+
+
+@pytest.mark.parametrize(
+    "line", ["max_requests = 101", "max_requests = -1", "max_seconds = -1", "max_tokens = 0.5"]
+)
+def test_bounds_of_paused_answers_are_checked(line: str) -> None:
+    key = line.partition(" ")[0]
+    (found,) = mistakes(f"{UP}[continuations]\n{line}\n")
+
+    assert found.startswith(f"continuations.{key}: ")
+
+
+def test_paused_answers_are_bounded_unless_the_settings_ask_otherwise() -> None:
+    made = make_settings(tomllib.loads(f"{UP}[continuations]\nmax_requests = 2\n"), around())
+
+    assert (2, 600.0, 1_000_000) == (
+        made.settings.continuations.max_requests,
+        made.settings.continuations.max_seconds,
+        made.settings.continuations.max_tokens,
+    )
