@@ -5,10 +5,13 @@ from msgspec import Raw
 
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.request import (
+    AudioPart,
     Base64Source,
     DocumentPart,
     ImagePart,
     Part,
+    ReasoningPart,
+    ReasoningSegment,
     RefusalPart,
     Request,
     Role,
@@ -45,6 +48,9 @@ def request(*parts: Part) -> Request:
         ((DocumentPart(None, parts=(TextPart("a" * 400),)),), 104),
         ((SearchResultPart("s", "t", (TextPart("a" * 400),)),), 108),
         ((RefusalPart("a" * 400),), 104),
+        ((ReasoningPart((ReasoningSegment("a" * 400),)),), 104),
+        ((AudioPart("A" * 3000, "wav"),), 14),
+        ((DocumentPart(UrlSource("https://example.org/a.pdf")),), 2004),
         ((ServerToolPart("openai", "a" * 400, Raw(b"{}")),), 104),
     ],
 )
