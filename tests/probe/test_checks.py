@@ -102,6 +102,9 @@ CHAT = {
     "quoted-args": Found({"arguments": "fails"}, blind=True),
     "cut-args": Found({"tools-auto": "fails", "arguments": "fails"}, outcome="bad", blind=True),
     "length": Found({"arguments": "fails", "finish": "quirk"}, blind=True),
+    # --- what takes a second request ---
+    "pause:1": NOTHING,  # a search of Moonshot alone is paused
+    "late": NOTHING,
     # --- how it writes ---
     "chunk:all": Found({"cumulative": "unknown", "arguments": "quirk"}),
     "batch:3": NOTHING,
@@ -214,6 +217,13 @@ MESSAGES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
     "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
     "finish:end_turn": CHAT["finish:stop"],
     "search:xai": SEARCHES_ITSELF,
+    # Every answer is a search that waits for its content: the probe never gets to the rest.
+    "pause:1": Found(
+        CHAT["refuse"].checks | {"search": "ok"},
+        CHAT["refuse"].profile | SEARCHES_ITSELF.profile,
+        outcome="bad",
+        blind=True,
+    ),
     "refuses:server-tools": Found({"search": "ok"}),  # the refusal is shown
     "refuses:tools": Found({"tools-auto": "fails", "search": "ok"}, outcome="bad", blind=True),
 }
