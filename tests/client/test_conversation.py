@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from dragoman import Client, SyncClient, answer_turn, request, result, system, tool, user
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.server import Simulator
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import Request, Turn
 
-DIALECTS = ("chat", "anthropic", "responses")
+DIALECTS = DIALECT_NAMES
 FAMILIES = ("plain", "kimi-k2", "qwen3-coder", "deepseek-v31", "glm-4.6", "minimax-m2")
 QUESTION = """What is the weather, and what time is it?
 sim: think Two tools will do.

@@ -14,16 +14,22 @@ from dragoman.client.messages import request, tool, user
 from dragoman.client.sync_client import SyncClient
 from dragoman.client.tool_loop import ToolLoop
 from dragoman.client.transcript import Transcript
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MisuseError
 from dragoman.turn.answer import CUT_CALL, INVALID_CALL
 from dragoman.turn.events import Finish
 from dragoman.turn.request import Request, ToolCallPart, ToolResultPart
 from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather
 
-DIALECTS = ("chat", "anthropic", "responses")
+DIALECTS = DIALECT_NAMES
 MODELS = ("sim/plain", "sim/kimi-k2", "sim/glm-4.6")
 FAMILIES = (*MODELS, "sim/qwen3-coder", "sim/deepseek-v3.1", "sim/minimax-m2")
-HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
+HISTORY = {
+    "chat": "messages",
+    "anthropic": "messages",
+    "responses": "input",
+    "gemini": "contents",
+}
 
 
 def content_of(asked: Request) -> list[Any]:
@@ -86,7 +92,8 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
             await loop.run_async(HANDLERS)
             return structs.replace(loop.transcript, seconds=0.0)
 
-    for dialect, model in itertools.product(DIALECTS, FAMILIES):
+    unsigned = [name for name in DIALECTS if name != "gemini"]  # whose calls carry a signature
+    for dialect, model in itertools.product(unsigned, FAMILIES):
         with SyncClient(server.url, dialect=dialect, model=model) as client:
             loop = ToolLoop(client, asked)
             loop.run(HANDLERS)
@@ -95,7 +102,7 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
         assert one.encode() == asyncio.run(wait(dialect, model)).encode()
         found.append((content_of(one.request), one.turns, one.calls))
 
-    assert 18 == len(found)
+    assert 6 * len(unsigned) == len(found)
     assert all(one == found[0] for one in found)
 
 

@@ -191,7 +191,7 @@ def test_s_10_check_gives_what_the_library_gives() -> None:
 def test_models_are_listed_with_who_answers() -> None:
     found = run(lambda one: one.good("list_models"))
 
-    assert {"chat", "anthropic", "responses"} == {one["owner"] for one in found["models"]}
+    assert {*DIALECTS} == {one["owner"] for one in found["models"]}
     assert [] == found["unreachable"]
 
 

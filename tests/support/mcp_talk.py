@@ -11,11 +11,12 @@ from mcp.client import Client
 from mcp.types import CallToolResult
 
 from dragoman.cli.mcp import RoutedUpstreams
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from dragoman.mcp_server.server import make_server
 from dragoman.simulator.server import Simulator
 
-DIALECTS = ("chat", "anthropic", "responses")
+DIALECTS = DIALECT_NAMES
 WEATHER = {
     "name": "get_weather",
     "description": "The weather of a city.",
@@ -30,10 +31,10 @@ COMMAND = (sys.executable, "-m", "dragoman.cli.main", "mcp")
 
 def settings_for(url: str) -> Settings:
     """Return settings with an upstream for each dialect, all of them a simulator."""
-    names = ("chat", "anthropic", "responses")
+    bases = dict.fromkeys(DIALECTS, f"{url}/v1") | {"gemini": f"{url}/v1beta"}
     return Settings(
-        upstreams={name: Upstream(base_url=f"{url}/v1", dialect=name) for name in names},
-        routes=tuple(Route(match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in names),
+        upstreams={name: Upstream(base_url=base, dialect=name) for name, base in bases.items()},
+        routes=tuple(Route(match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS),
     )
 
 
