@@ -8,6 +8,7 @@ the server could not do it.
 
 import argparse
 import asyncio
+import os
 import re
 import statistics
 import time
@@ -171,7 +172,8 @@ async def measure(  # noqa: PLR0913 -- the options of the program
 ) -> Result:
     """Load a server, and measure one window."""
     kind = workload(case)
-    request = request_bytes(case, port, client, headers=headers, model=model)
+    asked = f"{case}-{os.getpid()}" if case.startswith("paced") else case  # a window of its own
+    request = request_bytes(asked, port, client, headers=headers, model=model)
     proof = PROOF[client] if kind.calls and not relayed else b""
     least = TEXTS if case == "dense" else 1
     maker: type[Client] = WholeClient if not kind.stream else StreamClient

@@ -1,7 +1,8 @@
 """Prebuilt requests and responses of the gateway's peers.
 
 A mark in the system text selects what the upstream does, because every gateway forwards that text:
-`[bench dense]`, or `[bench paced-400-10000]` for one of 400 streams that get 10,000 events a second between them.
+`[bench dense]`, or `[bench paced-400-10000-77]` for one of 400 streams that get 10,000 events a second between them;
+77 is the window, so that streams of an earlier one do not count.
 """
 
 import re
@@ -18,7 +19,7 @@ from dragoman.translate_requests import translate_request
 # The dialects of the measured clients and upstreams: those whose requests go to one path.
 FIXED_PATHS: Final = ("chat", "anthropic", "responses")
 TEXTS: Final = 200
-MARK: Final = re.compile(rb"\[bench (\w+)(?:-(\d+)-(\d+))?\]")
+MARK: Final = re.compile(rb"\[bench (\w+)(?:-(\d+)-(\d+)-\d+)?\]")
 # The time at which an event was sent, in nanoseconds of a clock that all processes share.
 STAMP: Final = re.compile(rb"@(\d+);")
 _WORDS: Final = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "more")

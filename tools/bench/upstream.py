@@ -27,7 +27,7 @@ _LAG: Final = 0.05  # seconds of delay, after which a pacer skips the missed eve
 
 
 class Pacer:
-    """Writes to streams in turn, at an even rate, while all of them are open.
+    """Writes to the streams of one window in turn, at an even rate, while all of them are open.
 
     It runs in its own thread: timers of event loops have a resolution of one millisecond, and a burst
     each millisecond would distort the latency.
@@ -37,6 +37,7 @@ class Pacer:
         self._slots: list[socket.socket | None] = [None] * streams
         self._free = streams
         self._interval = 1 / events_per_second
+        self.ended = False
         threading.Thread(target=self._run, daemon=True).start()
 
     @property
@@ -56,10 +57,17 @@ class Pacer:
         self._free += 1
         stream.close()
 
+    def end(self) -> None:
+        """Close the streams that are left, and write no more."""
+        self.ended = True
+        for stream in filter(None, self._slots):
+            with suppress(OSError):  # disconnected
+                stream.shutdown(socket.SHUT_RDWR)  # the event loop sees the end, and closes it
+
     def _run(self) -> None:
         due = time.monotonic()
-        while True:
-            while self._free:
+        while not self.ended:
+            while self._free and not self.ended:
                 time.sleep(_WAIT)
                 due = time.monotonic()
             for stream in self._slots:
@@ -74,7 +82,7 @@ class Pacer:
                         stream.send(stamped_chunk())
 
 
-_pacers: dict[tuple[int, int], Pacer] = {}
+_pacers: dict[bytes, Pacer] = {}  # by the mark of the window; the last one has not ended
 
 
 class Upstream(asyncio.Protocol):
@@ -115,18 +123,21 @@ class Upstream(asyncio.Protocol):
         if case == "held":
             self._transport.write(_FIRST)
         elif case == "paced":
-            self._pace(request, (int(mark[2]), int(mark[3])))
+            self._pace(mark[0], int(mark[2]), int(mark[3]))
         else:
             line = request[: request.index(b"\r\n")]
             names = (name for path, name in _DIALECTS.items() if path in line)
             self._transport.write(answer(case, next(names, "chat")))
 
-    def _pace(self, request: bytes, key: tuple[int, int]) -> None:
-        pacer = _pacers.get(key)
+    def _pace(self, window: bytes, streams: int, events_per_second: int) -> None:
+        pacer = _pacers.get(window)
         if pacer is None:
-            pacer = _pacers[key] = Pacer(*key)
-        if pacer.full:  # streams of the last window are still open
-            asyncio.get_running_loop().call_later(_WAIT, self._answer, request)
+            # Some gateways keep their streams open when their clients leave: a new window ends those of the last.
+            for last in _pacers.values():
+                last.end()
+            pacer = _pacers[window] = Pacer(streams, events_per_second)
+        if pacer.ended or pacer.full:
+            self._transport.abort()
             return
         self._transport.write(_FIRST)
         self._paced = (pacer, pacer.enter(self._transport))

@@ -1,0 +1,99 @@
+"""Count the instructions that the gateway, or the relay, executes for each response: they do not depend on other load.
+
+    python -m tools.bench.instructions [--relay] [--client DIALECT ...] [--upstream DIALECT] [CASE ...]
+
+Needs valgrind.  One connection sends requests one after the other: some that are not counted, and then those that are.
+`--profiles` names a folder for callgrind's profiles of each case, for `callgrind_annotate`.
+"""
+
+import argparse
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tools.bench.processes import Bench, Cores, serving
+from tools.bench.traffic import WORKLOADS, request_bytes
+
+from dragoman.dialects import DIALECT_NAMES, dialect
+
+_WARMING: Final = 60
+_COUNTED: Final = 100
+_CASES: Final = ("whole", "dense", "agent")
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_SUMMARY: Final = re.compile(r"^summary: (\d+)", re.MULTILINE)
+_SECONDS: Final = 300.0  # for a response: a process under valgrind is slow
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE", default=_CASES, help=str([*WORKLOADS]))
+    parser.add_argument("--relay", action="store_true", help="count the byte relay's instead")
+    parser.add_argument("--client", nargs="+", choices=DIALECT_NAMES, default=["anthropic"])
+    parser.add_argument("--upstream", choices=DIALECT_NAMES, default="chat")
+    parser.add_argument("--profiles", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as text:
+        folder = Path(text)
+        bench = Bench(folder, rounds=1)
+        with bench.upstream():
+            program = ["dragoman.cli.main", "serve", "--port", "0", "--upstream", bench.address]
+            program += ["--upstream-dialect", options.upstream]
+            if options.relay:
+                program = ["tools.bench.relay", bench.address + dialect(options.upstream).path]
+            out = f"--callgrind-out-file={folder}/out"
+            arguments = ["--tool=callgrind", out, sys.executable, "-m", *program]
+            log = folder / "valgrind.log"
+            cores = Cores(apart=False)
+            with serving(arguments, log, cores, measured=True, python="valgrind") as server:
+                for client in options.client:
+                    for case in options.cases:
+                        ask(server.port, case, client, _WARMING)
+                        _control("--zero", server.process)
+                        ask(server.port, case, client, _COUNTED)
+                        _control("--dump", server.process)
+                        dumped = max(folder.glob("out.*"), key=lambda one: one.stat().st_mtime_ns)
+                        total = sum(map(int, _SUMMARY.findall(dumped.read_text())))
+                        name = f"{case}-{options.upstream}-{client}"
+                        print(f"{name}: {total / _COUNTED:,.0f}", flush=True)
+                        if options.profiles is not None:
+                            shutil.copy(dumped, options.profiles / name)
+    return 0
+
+
+def _control(what: str, process: int) -> None:
+    subprocess.run(["callgrind_control", what, str(process)], check=True, capture_output=True)
+
+
+def ask(port: int, case: str, client: str, times: int) -> None:
+    """Send requests one after the other, and read each response to its end."""
+    request = request_bytes(case, port, client)
+    with socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) as link:
+        for _ in range(times):
+            link.sendall(request)
+            data = b""
+            while not _is_whole(data):
+                more = link.recv(1 << 20)
+                if not more:
+                    raise RuntimeError(f"the response broke off: {data[:500]!r}")
+                data += more
+            if not data.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(f"not a good response: {data[:500]!r}")
+
+
+def _is_whole(data: bytes) -> bool:
+    head = data.find(b"\r\n\r\n")
+    if head < 0:
+        return False
+    length = _LENGTH.search(data, 0, head + 2)
+    return len(data) >= head + 4 + int(length[1]) if length else data.endswith(b"0\r\n\r\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
