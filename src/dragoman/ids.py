@@ -110,9 +110,10 @@ class ClientIds:
     def __init__(self, used: Iterable[str] = (), *, verbatim: bool = False) -> None:
         self._verbatim = verbatim  # see `encode_id`
         self._history = used  # read at the first call: most answers make none
-        self._used: frozenset[str] | None = None  # the same, once it is read
-        self._own: set[str] = set()  # ids given out here
-        self._by_block: dict[tuple[int, str], str] = {}  # the same, by block and native id
+        self._used: set[str] | None = None  # the same, once it is read, and ids given out here
+        self._by_block: dict[
+            tuple[int, str], str
+        ] = {}  # ids given out here, by block and native id
         # By native id: the first `k` that was not tried.  Each used id is met once at most, not once a call.
         self._next: dict[str, int] = {}
 
@@ -122,14 +123,14 @@ class ClientIds:
         if known is not None:
             return known
         if self._used is None:
-            self._used = frozenset(self._history)
+            self._used = set(self._history)
         k = self._next.get(native, 0)
         while True:
             client_id = encode_id(native, k, verbatim=self._verbatim)
-            if client_id not in self._used and client_id not in self._own:
+            if client_id not in self._used:
                 break
             k += 1
-        self._own.add(client_id)
+        self._used.add(client_id)
         self._next[native] = k + 1
         self._by_block[block, native] = client_id
         return client_id

@@ -56,19 +56,28 @@ class FrameReader(Protocol):
         ...
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a frame that only adds text to the open block; empty for all others.
+        """Return the text, or the arguments, of a frame that only adds them to the open block; empty for all others.
 
         Called only while `takes_text`.
         """
         ...
 
     @property
+    def varied(self) -> bool:
+        """Frames that add text differ elsewhere too: each has a number, or counts, that `text_of` may keep."""
+        ...
+
+    @property
     def takes_text(self) -> bool:
-        """Text can just be added to the open block: nothing is pending."""
+        """Text, or arguments, can just be added to the open block: nothing is pending."""
         ...
 
     def add_text(self, chars: int, /) -> None:
         """Know of text for the open block that was read elsewhere."""
+        ...
+
+    def add_args(self, text: str, /) -> None:
+        """Tell the assembler of arguments for the open call that were read elsewhere."""
         ...
 
     def end(self) -> None:
@@ -129,12 +138,13 @@ class StreamReader:
         self._body_size = 0
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
-        self._template: TextTemplate | None = None  # of frames that add text to `_text_block`
+        self._template: TextTemplate | None = None  # of frames that add to `_text_block`
         self._text_block = -1
+        self._adds_args = False  # what they add are arguments, not text
         # Set if the last read was exactly one such frame: the next reads probably repeat it.
         self._repeats: RepeatedReads | None = None
-        # Frames of a run are not compared with the limit: it is larger than any of them.
-        runs = limits.max_sse_event_bytes >= MAX_RUN_BYTES
+        # Frames of a run are not compared with the limits: these are larger than any of them.
+        runs = min(limits.max_sse_event_bytes, self._light_bytes) >= MAX_RUN_BYTES
         self._templates_left = _MAX_TEMPLATES if runs else 0
         # The layer below the dialect at which the input went wrong, if one did.
         self.broken: Literal["", "sse", "json"] = ""
@@ -154,7 +164,11 @@ class StreamReader:
         if self._repeats is not None:
             text = self._repeats.text_of(data)
             if text:
-                return [TextDelta(self._text_block, text)]
+                return (
+                    self._more_args(text)
+                    if self._adds_args
+                    else [TextDelta(self._text_block, text)]
+                )
             self._end_repeats()
         for _ in self._read(data):
             pass
@@ -194,6 +208,14 @@ class StreamReader:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
         self._end_repeats()
         self._assembler.fault(fault)
+        return self._assembler.take()
+
+    def _more_args(self, text: str) -> list[Event]:
+        try:
+            self._frames.add_args(text)
+        except PeerError:
+            self._dead = True
+            raise
         return self._assembler.take()
 
     def _unit(self) -> Unit:
@@ -270,6 +292,9 @@ class StreamReader:
                         break
                 if start < at:
                     yield block[start:at] if keep_raw else b""
+            if not self._begun and self._assembler.started:
+                self._begun = True
+                self._beginning = b""
             if size == len(data):
                 self._expect_repeats(block)
         except PeerError:
@@ -277,7 +302,10 @@ class StreamReader:
             raise
 
     def _read_run(self, block: bytes, at: int) -> int:
-        """Read all frames from `at` on that only add text; return where they end, 0 if there are none."""
+        """Read all frames from `at` on that only add to the open block; return where they end, 0 if there are none.
+
+        Texts stay apart, as a client may show them one by one; arguments are joined.
+        """
         template = self._template
         if template is None or not block.startswith(template.before, at) or not self._is_open():
             return 0
@@ -286,6 +314,9 @@ class StreamReader:
             return 0
         self._templates_left = _MAX_TEMPLATES
         self._sse.skip(len(bodies))
+        if self._adds_args:
+            self._frames.add_args(text)
+            return end
         self._frames.add_text(len(text))
         index = self._text_block
         self._assembler.out.append(
@@ -294,7 +325,7 @@ class StreamReader:
         return end
 
     def _is_open(self) -> bool:
-        """Say whether text can just be added to the block for which the template was made."""
+        """Say whether the block for which the template was made is open, and nothing is pending."""
         return self._text_block == self._assembler.index and self._frames.takes_text
 
     def _read_frame(self, frame: Frame) -> None:
@@ -331,26 +362,31 @@ class StreamReader:
         repeats, self._repeats = self._repeats, None
         if repeats is not None and repeats.count:
             self._sse.skip(repeats.count, repeats.size)
-            self._frames.add_text(repeats.chars)
+            if not self._adds_args:
+                self._frames.add_text(repeats.chars)
             self._templates_left = _MAX_TEMPLATES
 
     def _expect_repeats(self, block: bytes) -> None:
         """Prepare for reads that repeat this one, if it was one frame that added text."""
         template = self._template
+        if self._adds_args and self._keep_raw:
+            return  # arguments may be held back, and their frames with them
         if template is not None and block.endswith(template.after) and self._is_open():
             left, most = self._sse.room()
             if left and block.find(b"\n\n") == len(block) - 2:
                 self._repeats = RepeatedReads(template, left, most)
 
     def _learn(self, data: bytes, raw: bytes) -> None:
-        """Make a template of a frame that only adds text."""
+        """Make a template of a frame that only adds text, or arguments."""
         text_of = self._frames.text_of
         if len(data) > _MAX_TEMPLATE_BYTES or not text_of(data):
             return
         self._templates_left -= 1
         left = self._templates_left > 0  # without one, the last would be tried on every read
-        self._template = template_of(raw, data, text_of) if left else None
+        varied = self._frames.varied
+        self._template = template_of(raw, data, text_of, varied=varied) if left else None
         self._text_block = self._assembler.index
+        self._adds_args = not self._assembler.in_text
 
     def _look_at(self, data: bytes) -> bytes:
         """Find out whether the response is an event stream, a JSON body or neither, whatever was requested."""
@@ -364,11 +400,7 @@ class StreamReader:
                 self._body = []
                 self._keep(self._body, stripped)
                 return b""
-        self._begun = self._assembler.started
-        if self._begun:
-            self._beginning = b""
-        else:
-            self._beginning += data[: _BEGINNING_BYTES - len(self._beginning)]
+        self._beginning += data[: _BEGINNING_BYTES - len(self._beginning)]
         return data
 
     def _keep(self, body: list[bytes], data: bytes) -> None:

@@ -1,15 +1,16 @@
-"""Reads the text of repeated frames without decoding their JSON.
+"""Reads the text of repeated frames together, without decoding their JSON where they differ in their text alone.
 
 Nearly every streamed answer repeats one frame with other text in it.  Once a frame is known to add text and
 to say nothing else, a frame with the same bytes before and after its text says the same, so that only the
-text has to be read.  `TextTemplate` finds such frames in the received bytes; `RepeatedReads` reads frames that
+text has to be read.  In some dialects such frames also have a number or counts: their JSON is decoded, but they
+still become one event.  `TextTemplate` finds such frames in the received bytes; `RepeatedReads` reads frames that
 arrive alone.
 """
 
 import re
 from collections.abc import Callable
 from io import BytesIO
-from itertools import islice
+from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Final
 
@@ -20,6 +21,7 @@ from dragoman.dialects.encoding import encode
 
 _PROBE: Final = "other words"
 _QUOTE, _BACKSLASH = b'"\\'
+_LF, _CR = b"\n\r"
 # Frames that are compared in one step: first few and then more, so that few are compared in vain.
 _FEW_FRAMES: Final = 4
 _MANY_FRAMES: Final = 256
@@ -35,6 +37,8 @@ class TextTemplate(Struct, frozen=True, gc=False):
 
     before: bytes  # everything up to the text: `data: `, and the JSON with the opening quote
     after: bytes  # everything behind it: from the closing quote to the blank line
+    # Where frames differ elsewhere too: finds the text in their JSON, and `before` and `after` are around all of it.
+    find_text: Callable[[bytes], str] | None = None
 
     def texts(self, block: bytes, at: int, most: int) -> tuple[list[bytes], str, int]:
         """Return the texts of the frames from `at` on that match, one by one and joined, and where they end.
@@ -43,7 +47,7 @@ class TextTemplate(Struct, frozen=True, gc=False):
         """
         above, below = self.before.count(b"\n"), self.after.count(b"\n")  # line ends in a frame
         start = len(self.before) - self.before.rfind(b"\n") - 1
-        text_of = itemgetter(slice(start, -self.after.index(b"\n") - 1))  # in the line that has it
+        inside = itemgetter(slice(start, -self.after.index(b"\n") - 1))  # of the line with the text
         lines = BytesIO(block)
         found: list[bytes] = []
         joined = ""
@@ -51,14 +55,15 @@ class TextTemplate(Struct, frozen=True, gc=False):
         while len(found) < most:
             lines.seek(at)
             step = min(step, most - len(found))
-            bodies = [*map(text_of, islice(lines, above, step * (above + below), above + below))]
+            bodies = [*map(inside, islice(lines, above, step * (above + below), above + below))]
             if b"" in bodies:
                 del bodies[bodies.index(b"") :]
             frames = self._frames(bodies)
             if not block.startswith(frames, at) or len(frames) > MAX_RUN_BYTES:
                 del bodies[self._matching(block, at, bodies) :]
                 frames = self._frames(bodies)
-            written, text = _unescaped(bodies)
+            find = self.find_text
+            written, text = _unescaped(bodies) if find is None else _decoded(bodies, find)
             found += written
             joined += text
             if len(written) < len(bodies):
@@ -98,12 +103,15 @@ class TextTemplate(Struct, frozen=True, gc=False):
 class RepeatedReads:
     """Reads of one frame each that differ in their text alone.  Counts what it has read."""
 
-    __slots__ = ("_after", "_before", "_head", "_left", "_most", "_tail", "chars", "count", "size")
+    __slots__ = (
+        "_after", "_before", "_find_text", "_head", "_left", "_most", "_tail", "chars", "count", "size",
+    )  # fmt: skip
 
     def __init__(self, template: TextTemplate, left: int, most: int) -> None:
         """Read up to `left` reads, none longer than `most` bytes."""
         self._before, self._after = template.before, template.after
         self._head, self._tail = len(template.before), -len(template.after)
+        self._find_text = template.find_text
         self._left = left
         self._most = most
         self.count: int = 0
@@ -122,11 +130,18 @@ class RepeatedReads:
             return ""
         body = data[head:tail]
         try:
+            if self._find_text is not None:
+                return (
+                    "" if _LF in body or _CR in body else self._count(self._find_text(body), data)
+                )
             text = body.decode()
             if '"' in text or "\\" in text or not text.isprintable():
                 text = _STRING.decode(b'"%b"' % body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return ""
+        return self._count(text, data)
+
+    def _count(self, text: str, data: bytes) -> str:
         if text:
             self.count += 1
             self.size += len(data)
@@ -142,6 +157,17 @@ def _is_plain(body: bytes) -> bool:
         and _BACKSLASH not in body
         and body.decode().isprintable()
     )
+
+
+def _decoded(frames: list[bytes], find_text: Callable[[bytes], str]) -> tuple[list[bytes], str]:
+    """Return the texts of frames up to the first that does more than add text, and all of them joined."""
+    if _CR in b"".join(frames):  # it ends a line, and JSON takes it for a blank
+        return [], ""
+    texts = [*takewhile(bool, map(find_text, frames))]
+    joined = "".join(texts)
+    if _is_plain(joined.encode()):
+        return [*map(str.encode, texts)], joined
+    return [encode(one)[1:-1] for one in texts], joined
 
 
 def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
@@ -171,16 +197,22 @@ def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
     return written, text
 
 
-def template_of(raw: bytes, data: bytes, text_of: Callable[[bytes], str]) -> TextTemplate | None:
+def template_of(
+    raw: bytes, data: bytes, text_of: Callable[[bytes], str], *, varied: bool = False
+) -> TextTemplate | None:
     """Return the template of a frame, or None if its text cannot be located.
 
     `raw` is the whole frame and `data` its JSON; `text_of` returns the text of a frame that adds text and says
-    nothing else, and nothing for others.
+    nothing else, and nothing for others.  `varied`: such frames differ elsewhere too.
     """
     framing, _, end = raw.partition(data)
+    if end not in _FRAME_ENDS or _FRAMING.fullmatch(framing) is None:
+        return None
+    if varied:
+        return TextTemplate(framing, end, text_of)
     text = encode(text_of(data))
     at = data.find(text)
-    if at < 0 or end not in _FRAME_ENDS or _FRAMING.fullmatch(framing) is None:
+    if at < 0:
         return None
     before, after = data[: at + 1], data[at + len(text) - 1 :]
     # The same words may occur elsewhere in the frame: put others in their place and read them back.

@@ -36,6 +36,9 @@ _MAX_RECENT_PIECES: Final = 2048
 _FENCE_TICKS: Final = 3
 _MIN_STUMP_CHARS: Final = 3  # shorter text is not recognized as the beginning of a special token
 _CODE_MARKS: Final = re.compile("`+|\n")
+_NONE: Final[frozenset[bool]] = (
+    frozenset()
+)  # one for all: another takes 216 bytes of every open stream
 
 
 class Sink(Protocol):
@@ -102,9 +105,7 @@ class Machine:
         self._stray_opener = False  # one of them opens something
         self._shown = False  # an opener was not part of a call: the closers after it are text
         self._joint = ""  # emitted before the next text: it separates two messages
-        self._channels: frozenset[bool] = (
-            frozenset()
-        )  # the channels of earlier messages: reasoning or not
+        self._channels = _NONE  # the channels of earlier messages: reasoning or not
         self._states = grammar.states  # or `grammar.reasoned`, once tagged reasoning has ended
         self._state = self._states[self._where]
         self.closing: bool = False  # the input has ended

@@ -456,6 +456,11 @@ class Assembler(BlockBuilder):
         """Say whether a call's arguments, waiting ones included, are complete JSON."""
         return self._calls[key].is_whole
 
+    def takes_args(self, key: Hashable) -> bool:
+        """Say whether arguments can just be added to a call: its block is open, and nothing waits for its end."""
+        call = self._calls.get(key)
+        return call is not None and call is self._call and not (call.ended or self._waiting)
+
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""
         self.args_size += len(fragment)

@@ -53,6 +53,7 @@ class ToyReader:
     reasoning_field = ""
     pending = False
     takes_text = False
+    varied = False
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
@@ -83,6 +84,8 @@ class ToyReader:
         return ""
 
     def add_text(self, chars: int, /) -> None: ...
+
+    def add_args(self, text: str, /) -> None: ...
 
     def end(self) -> None:
         if not self.assembler.ended:

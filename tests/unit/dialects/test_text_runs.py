@@ -14,6 +14,7 @@ from dragoman.limits import Limits
 from dragoman.translate import Translator, make_exchange
 from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import (
+    ArgsDelta,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -84,6 +85,110 @@ def test_all_text_after_the_first_frame_is_one_event(source: str, stream: bytes)
     ] == run.deltas()
 
 
+WORDS = ("a", " quick", ' "brown"\n', " f\u00f6x", " jumps")
+ARGUMENTS = ('{"path": "', "src/", "d\u00e4tes.py", '", "lines": [1,', " 2]}")
+
+
+def written(target: str, *, calls: bool) -> bytes:
+    """Return a stream of a dialect as its servers write it, with one event for each piece."""
+    pieces = (
+        [ArgsDelta(0, one) for one in ARGUMENTS] if calls else [TextDelta(0, one) for one in WORDS]
+    )
+    kind = BlockKind.TOOL_CALL if calls else BlockKind.TEXT
+    reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
+    writer = dialect(target).writer(make_exchange(seed="s"))
+    events: list[Event] = [
+        Start("m", "m", 1),
+        BlockStart(0, kind, *(("call_1", "edit") if calls else ())),
+        *pieces,
+        BlockEnd(0),
+        Usage(1, 1, final=True),
+        Finish(reason),
+    ]
+    return b"".join(map(writer.send, events))
+
+
+@pytest.mark.parametrize("target", CORE_NAMES)
+@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("calls", [False, True])
+def test_frames_that_come_together_say_the_same_as_frames_that_come_alone(
+    source: str, target: str, calls: bool
+) -> None:
+    stream = written(source, calls=calls)
+    frames = [one + b"\n\n" for one in stream.replace(b"\r\n", b"\n").split(b"\n\n") if one]
+    together, alone = (Translator(source=source, target=target, seed="t") for _ in range(2))
+    once = together.feed(b"".join(frames)) + together.close()
+    parts = b"".join(map(alone.feed, frames)) + alone.close()
+
+    read = [fold((reader := reader_of(target)).feed(one) + reader.close()) for one in (once, parts)]
+    assert read[0] == read[1]
+    text = read[0].blocks[0].text
+    if calls:
+        assert msgspec.json.decode("".join(ARGUMENTS)) == msgspec.json.decode(text)
+    else:
+        assert "".join(WORDS) == text
+
+
+@pytest.mark.parametrize("source", ["chat", "anthropic", "responses"])
+def test_arguments_behind_the_first_piece_are_one_event(source: str) -> None:
+    events = reader_of(source).feed(written(source, calls=True))
+
+    assert [ARGUMENTS[0], "".join(ARGUMENTS[1:])] == [
+        event.json for event in events if isinstance(event, ArgsDelta)
+    ]
+
+
+def test_texts_of_numbered_events_are_one_event() -> None:
+    stream = written("responses", calls=False)
+    events = reader_of("responses").feed(stream)
+    texts = [event for event in events if isinstance(event, TextDelta | TextRun)]
+
+    assert TextDelta(0, WORDS[0]) == texts[0]
+    assert [TextDelta(0, one) for one in WORDS[1:]] == texts[1].deltas()  # type: ignore[union-attr]
+    assert 2 == len(texts)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"output_index": 1},
+        {"item_id": "else"},
+        {"content_index": 1},
+        {"logprobs": [{"token": "x"}]},
+        {"type": "response.refusal.delta"},
+    ],
+    ids=str,
+)
+def test_a_numbered_event_about_something_else_is_no_more_text(other: dict[str, Any]) -> None:
+    frames = written("responses", calls=False).split(b"\n\n")
+    first = next(at for at, one in enumerate(frames) if b"output_text.delta" in one)
+    name, data = frames[first + 2].split(b"\ndata: ")
+    changed = msgspec.json.encode(msgspec.json.decode(data) | other)
+    frames[first + 2] = name + b"\ndata: " + changed
+    block = b"\n\n".join(frames[: first + 4]) + b"\n\n"
+    whole, apart = reader_of("responses"), reader_of("responses")
+    once = whole.feed(block)
+    parts = [event for one in frames[: first + 4] for event in apart.feed(one + b"\n\n")]
+
+    assert merged(expand_runs(parts)) == merged(expand_runs(once))
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\n"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_line_end_inside_json_is_not_a_blank(end: bytes, together: bool) -> None:
+    """JSON takes it for a blank; in an event stream it ends the line, and what follows is no data."""
+    frames = [one + b"\n\n" for one in written("responses", calls=False).split(b"\n\n") if one]
+    first = next(at for at, one in enumerate(frames) if b"output_text.delta" in one)
+    frames[first + 2] = frames[first + 2].replace(b',"delta"', b"," + end + b'"delta"')
+    read = reader_of("responses")
+    fed = [b"".join(frames)] if together else frames
+    events = [event for one in fed for event in read.feed(one)]
+
+    text = "".join(event.text for event in expand_runs(events) if isinstance(event, TextDelta))
+    assert WORDS[0] + WORDS[1] + WORDS[3] + WORDS[4] == text
+    assert any(isinstance(event, Loss) and event.code == "chunk_malformed" for event in events)
+
+
 def test_words_that_stand_elsewhere_too_are_not_taken_for_the_text() -> None:
     read = StreamReader(
         (frames := dialect("chat").frame_reader(exchange := make_exchange())), exchange
@@ -108,8 +213,10 @@ def test_words_that_stand_elsewhere_too_are_not_taken_for_the_text() -> None:
 def test_a_frame_with_other_lines_than_its_name_and_data_is_no_template(
     framing: bytes, end: bytes, taken: bool
 ) -> None:
-    text_of = dialect("chat").frame_reader(make_exchange()).text_of
-    template = template_of(framing + chunk("else") + end, chunk("else"), text_of)
+    exchange = make_exchange()
+    frames = dialect("chat").frame_reader(exchange)
+    StreamReader(frames, exchange).feed(chat_stream("m"))
+    template = template_of(framing + chunk("else") + end, chunk("else"), frames.text_of)
 
     assert taken == (template is not None)
     if template is not None:

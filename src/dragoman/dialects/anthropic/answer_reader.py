@@ -24,6 +24,7 @@ from dragoman.wire.sse import Frame
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
 
 _TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
+_INPUT: Final = msgspec.json.Decoder(schema.InputEvent)
 
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
 
@@ -43,6 +44,7 @@ class MessagesReader:
     """Know what each event of a Messages stream means."""
 
     reasoning_field = ""  # the dialect has one place for it
+    varied = False
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler: Assembler = assembler_for(exchange)
@@ -104,16 +106,25 @@ class MessagesReader:
 
     @property
     def takes_text(self) -> bool:
-        """Text can just be added to the open block."""
-        return self._blocks.in_text and self.assembler.in_text and not self.pending
+        """Text, or the input of a call, can just be added to the open block."""
+        in_text = self.assembler.in_text
+        opened = self._blocks.in_text if in_text else self._blocks.takes_args
+        return opened and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a plain text delta; empty for every other event."""
+        """Return the text of a plain text delta, or the input that one adds to the open call; empty for every other event."""
         try:
-            event = _TEXT.decode(data)
+            if self.assembler.in_text:
+                event = _TEXT.decode(data)
+                return event.delta.text if self._blocks.is_text(event.index) else ""
+            more = _INPUT.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        return event.delta.text if self._blocks.is_text(event.index) else ""
+        return more.delta.partial_json if self._blocks.is_last_call(more.index) else ""
+
+    def add_args(self, text: str, /) -> None:
+        """Add to the input of the open call."""
+        self._blocks.add_args(text)
 
     def end(self) -> None:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""

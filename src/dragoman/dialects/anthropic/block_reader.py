@@ -94,6 +94,10 @@ class Blocks:
         self._latest: _Block | None = None
         self._text_index: int | None = -1  # of the open text block, once it has led to an event
         self._misnumbered = False  # said once
+        self._hot = (
+            -1,
+            -1,
+        )  # the call that was added to last: its index in the stream, and its number
 
     @property
     def in_text(self) -> bool:
@@ -103,6 +107,19 @@ class Blocks:
     def is_text(self, index: int) -> bool:
         """Say whether this is the text block that is open, and has led to an event."""
         return index == self._text_index
+
+    @property
+    def takes_args(self) -> bool:
+        """Input can just be added to the last call."""
+        return self._assembler.takes_args(self._hot[1])
+
+    def is_last_call(self, index: int) -> bool:
+        """Say whether the last call has this index in the stream."""
+        return index == self._hot[0]
+
+    def add_args(self, text: str) -> None:
+        """Add to the input of the last call."""
+        self._assembler.args(self._hot[1], text)
 
     @property
     def calls_are_whole(self) -> bool:
@@ -357,6 +374,7 @@ class Blocks:
         if block is not None and self._assembler.knows_call(block.number):
             # Deltas replace an input that came at the start.  Case: anthropic/input_at_start_and_deltas.
             block.input = ""
+            self._hot = (-1, -1) if index is None else (index, block.number)
             before = len(self._assembler.out)
             self._assembler.args(block.number, fragment)
             if len(self._assembler.out) > before:

@@ -348,6 +348,19 @@ class TextEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     delta: OnlyText
 
 
+class OnlyInput(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    type: Literal["input_json_delta"]
+    partial_json: str
+
+
+class InputEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An event that adds to the input of a call, and says nothing else."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: OnlyInput
+
+
 class WireBlock(Struct, frozen=True):
     """A block of an answer: whole, or as it starts."""
 

@@ -15,6 +15,7 @@ from dragoman.dialects.chat.schema import (
     FIELDS,
     HEAD,
     PLAIN,
+    PLAIN_CALL,
     STRING,
     USAGE,
     Chunk,
@@ -201,6 +202,8 @@ _SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
 class ChatReader:
     """Tell an assembler what the frames of one answer say."""
 
+    varied = False
+
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self.assembler: Assembler = assembler_for(exchange, seal_plain=True)
@@ -259,20 +262,28 @@ class ChatReader:
 
     @property
     def takes_text(self) -> bool:
-        """Text can just be added to the open block."""
-        return self._plain and self.assembler.in_text and not self.pending
+        """Text, or arguments, can just be added to the open block."""
+        opened = self._plain if self.assembler.in_text else self._calls.takes_args
+        return opened and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a plain text chunk; empty for every other chunk."""
+        """Return the text of a plain chunk, or the arguments that it adds to the open call; empty for every other chunk."""
         try:
-            return _decode_plain(data).choices[0].delta.content
+            if self.assembler.in_text:
+                return _decode_plain(data).choices[0].delta.content
+            call = PLAIN_CALL.decode(data).choices[0].delta.tool_calls[0]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
+        return call.function.arguments if self._calls.is_last(call.index) else ""
 
     def add_text(self, chars: int, /) -> None:
         """Know of text for the open block that was read elsewhere."""
         self._channels.chars += chars
         self.assembler.add_text(chars)
+
+    def add_args(self, text: str, /) -> None:
+        """Add to the arguments of the open call."""
+        self._calls.add_args(text)
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""

@@ -123,6 +123,39 @@ class PlainChunk(Struct, gc=False):
     web_search: None = None
 
 
+# --- chunks that add to the arguments of a call and have no other content ----------------------------
+
+
+class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
+    arguments: str
+    name: Literal[""] | None = None
+
+
+class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
+    index: int
+    function: PlainFunction
+    id: Literal[""] | None = None
+    type: str | None = None
+
+
+class PlainCallDelta(Struct, gc=False, forbid_unknown_fields=True):
+    tool_calls: tuple[PlainCall]
+    content: Literal[""] | None = None
+    role: str | None = None
+    reasoning_content: Literal[""] | None = None
+    reasoning: Literal[""] | None = None
+    refusal: None = None
+    function_call: None = None
+
+
+class PlainCallChoice(PlainChoice, gc=False):
+    delta: PlainCallDelta  # type: ignore[assignment]  # the same choice around another delta
+
+
+class PlainCallChunk(PlainChunk, gc=False):
+    choices: tuple[PlainCallChoice]
+
+
 class HeadDelta(Struct, gc=False):
     role: Raw = EMPTY
 
@@ -222,6 +255,8 @@ class ExecutedTool(Struct, gc=False):
 CHUNK: Final = msgspec.json.Decoder(Chunk)
 
 PLAIN: Final = msgspec.json.Decoder(PlainChunk)
+
+PLAIN_CALL: Final = msgspec.json.Decoder(PlainCallChunk)
 
 HEAD: Final = msgspec.json.Decoder(Head)
 

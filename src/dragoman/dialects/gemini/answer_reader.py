@@ -160,21 +160,32 @@ class GeminiReader:
     @property
     def takes_text(self) -> bool:
         """Text can just be added to the open block."""
-        if self._usage:  # counts in every chunk: no two are alike
-            return False
         return self._plain and self.assembler.in_text and not self.pending and not self._keeps_text
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a chunk that would add text, and say nothing else."""
+        """Return the text of a chunk that only adds text, perhaps with counts, which are kept."""
         try:
             chunk = _decode_text(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        return "" if chunk.usage_metadata else chunk.candidates[0].content.parts[0].text
+        text, usage = chunk.candidates[0].content.parts[0].text, chunk.usage_metadata
+        if len(usage) > _NO_COUNTS:
+            if not (text and self._usage):
+                return ""  # the first counts are reported at once
+            self._usage = usage
+        return text
+
+    @property
+    def varied(self) -> bool:
+        """Counts come with every chunk, if they come at all."""
+        return bool(self._usage)
 
     def add_text(self, chars: int, /) -> None:
         """Know of text for the open block that was read elsewhere."""
         self.assembler.add_text(chars)
+
+    def add_args(self, text: str, /) -> None:
+        """Arguments are never taken by themselves: see `takes_text`."""
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""

@@ -1,6 +1,6 @@
 """Frames and bodies of a Responses upstream: which event says what, and how the turn ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, assert_never
 
 import msgspec
@@ -47,7 +47,7 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason, Usage
+from dragoman.turn.events import TEXT, Channel, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
 
 FINISH_REASONS: Final = {
@@ -55,6 +55,9 @@ FINISH_REASONS: Final = {
     "max_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
+
+_TEXT: Final = msgspec.json.Decoder(TextDeltaEvent)
+_ARGUMENTS: Final = msgspec.json.Decoder(ArgumentsDelta)
 
 # The values of `error` that peers send when they give no error.
 _NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
@@ -73,6 +76,7 @@ class ResponsesReader:
     """Read one answer."""
 
     reasoning_field = ""  # the dialect has one place for it
+    varied = True  # events have numbers
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler: Assembler = assembler_for(exchange)
@@ -85,6 +89,8 @@ class ResponsesReader:
         self._unreported_limit = (
             _limit(exchange) if exchange.profile.truncation_unreported else None
         )
+        # The call that was added to last: how its events name it, and its key.
+        self._hot_call: tuple[tuple[str | None, int | None], Hashable] | None = None
         self._named = False  # it was seen that events have names, or said that they have none
         self._numbered = (
             False  # it was seen that the events are numbered, or said that they are not
@@ -121,12 +127,34 @@ class ResponsesReader:
 
     @property
     def takes_text(self) -> bool:
-        """No: events that add text differ in their number too."""
-        return False
+        """Text can just be added to the open part, or arguments to the open call."""
+        if self.assembler.in_text:
+            return self._pieces.hot is not None and not self.pending
+        hot = self._hot_call
+        return hot is not None and self.assembler.takes_args(hot[1]) and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return nothing, see `takes_text`."""
-        return ""
+        """Return the text, or the arguments, of an event that only adds them to what is open; empty for every other."""
+        try:
+            if self.assembler.kind is not TEXT:
+                more, hot = _ARGUMENTS.decode(data), self._hot_call
+                return more.delta if hot and hot[0] == (more.item_id, more.output_index) else ""
+            event, open_part = _TEXT.decode(data), self._pieces.hot
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return ""
+        same = (
+            open_part is not None
+            and event.item_id == open_part.item_id
+            and event.content_index == open_part.content_index
+            and event.output_index == open_part.output_index
+            and not event.logprobs
+        )
+        return event.delta if same else ""
+
+    def add_args(self, text: str, /) -> None:
+        """Add to the arguments of the open call."""
+        if self._hot_call is not None:
+            self.assembler.args(self._hot_call[1], text)
 
     def end(self) -> None:
         """End of the stream, with no terminal event."""
@@ -202,7 +230,9 @@ class ResponsesReader:
                 )
                 self._pieces.hot = event if event.delta and not self._pieces.halves.active else None
             case ArgumentsDelta():
-                self._pieces.args(self._items.of(event, "function_call"), event.delta)
+                item = self._items.of(event, "function_call")
+                self._pieces.args(item, event.delta)
+                self._hot_call = ((event.item_id, event.output_index), item.key)
             case InputDeltaEvent():
                 self._pieces.args(self._items.of(event, "custom_tool_call"), event.delta)
             case SummaryDelta(summary_index=index, delta=text):

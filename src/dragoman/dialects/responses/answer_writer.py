@@ -315,7 +315,11 @@ class ResponsesWriter:
         forwarded before.  Case: cut_in_call_from_responses of tests/gateway/endings.
         """
         following = self._output.sequence + (len(event.bodies) if type(event) is TextRun else 1)
-        self.send(event)
+        if type(event) is TextRun:
+            self._legality.check(event)
+            self._message.keep(event.text)
+        else:
+            self.send(event)
         self._output.sequence = following
 
     def passed(self, raw: bytes, /) -> None:

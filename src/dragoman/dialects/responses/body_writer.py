@@ -269,6 +269,10 @@ class MessageWriter:
         deltas = enumerate(run.bodies, first)
         return b"".join([template % (at, b'"%b"' % body, b"[]") for at, body in deltas])
 
+    def keep(self, text: str) -> None:
+        """Know of text of the open part that was sent."""
+        self._texts.append(text)
+
     def refuse(self, text: str) -> bytes:
         """Add to the open refusal; one that is shown as text is text."""
         if self._kind == "output_text":
