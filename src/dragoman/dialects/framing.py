@@ -22,7 +22,7 @@ from dragoman.dialects.text_runs import (
 )
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
+from dragoman.turn.events import TEXT, TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
 from dragoman.wire.sse import Frame, SSEReader
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
@@ -56,7 +56,7 @@ class FrameReader(Protocol):
         ...
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text, or the arguments, of a frame that only adds them to the open block; empty for all others.
+        """Return the text, reasoning or arguments of a frame that only adds them to the open block; empty for all others.
 
         Called only while `takes_text`.
         """
@@ -69,15 +69,15 @@ class FrameReader(Protocol):
 
     @property
     def takes_text(self) -> bool:
-        """Text, or arguments, can just be added to the open block: nothing is pending."""
+        """Text, reasoning or arguments can just be added to the open block: nothing is pending."""
         ...
 
     def add_text(self, chars: int, /) -> None:
         """Know of text for the open block that was read elsewhere."""
         ...
 
-    def add_args(self, text: str, /) -> None:
-        """Tell the assembler of arguments for the open call that were read elsewhere."""
+    def add_more(self, text: str, /) -> None:
+        """Tell the assembler of reasoning or arguments for the open block that were read elsewhere."""
         ...
 
     def end(self) -> None:
@@ -140,7 +140,7 @@ class StreamReader:
         self._dead = False
         self._template: TextTemplate | None = None  # of frames that add to `_text_block`
         self._text_block = -1
-        self._adds_args = False  # what they add are arguments, not text
+        self._others = False  # what they add is reasoning or arguments, not text
         # Set if the last read was exactly one such frame: the next reads probably repeat it.
         self._repeats: RepeatedReads | None = None
         # Frames of a run are not compared with the limits: these are larger than any of them.
@@ -164,11 +164,7 @@ class StreamReader:
         if self._repeats is not None:
             text = self._repeats.text_of(data)
             if text:
-                return (
-                    self._more_args(text)
-                    if self._adds_args
-                    else [TextDelta(self._text_block, text)]
-                )
+                return self._more(text) if self._others else [TextDelta(self._text_block, text)]
             self._end_repeats()
         for _ in self._read(data):
             pass
@@ -210,9 +206,9 @@ class StreamReader:
         self._assembler.fault(fault)
         return self._assembler.take()
 
-    def _more_args(self, text: str) -> list[Event]:
+    def _more(self, text: str) -> list[Event]:
         try:
-            self._frames.add_args(text)
+            self._frames.add_more(text)
         except PeerError:
             self._dead = True
             raise
@@ -270,7 +266,7 @@ class StreamReader:
         keep_raw = self._keep_raw
         try:
             block = self._sse.take(data)
-            at, size, frames = 0, len(block), self._frames
+            at, size = 0, len(block)
             while at < size:
                 end = self._read_run(block, at)
                 if end:
@@ -283,7 +279,7 @@ class StreamReader:
                             yield block[start:at] if keep_raw else b""
                         self._read_frame(frame)
                         # Behind the last of several, there is nothing to be found with a template.
-                        if self._templates_left and (end < size or not at) and frames.takes_text:
+                        if self._templates_left and (end < size or not at):
                             self._learn(frame.data, block[at:end])
                         yield block[at:end] if keep_raw else b""
                         start = end
@@ -302,10 +298,7 @@ class StreamReader:
             raise
 
     def _read_run(self, block: bytes, at: int) -> int:
-        """Read all frames from `at` on that only add to the open block; return where they end, 0 if there are none.
-
-        Texts stay apart, as a client may show them one by one; arguments are joined.
-        """
+        """Read all frames from `at` on that only add to the open block; return where they end, 0 if there are none."""
         template = self._template
         if template is None or not block.startswith(template.before, at) or not self._is_open():
             return 0
@@ -314,14 +307,14 @@ class StreamReader:
             return 0
         self._templates_left = _MAX_TEMPLATES
         self._sse.skip(len(bodies))
-        if self._adds_args:
-            self._frames.add_args(text)
-            return end
-        self._frames.add_text(len(text))
         index = self._text_block
-        self._assembler.out.append(
-            TextRun(index, bodies, text) if len(bodies) > 1 else TextDelta(index, text)
-        )
+        run = TextRun(index, bodies, text) if len(bodies) > 1 else TextDelta(index, text)
+        if not self._others:
+            self._frames.add_text(len(text))
+            self._assembler.out.append(run)
+            return end
+        for delta in run.deltas() if isinstance(run, TextRun) else (run,):
+            self._frames.add_more(delta.text)
         return end
 
     def _is_open(self) -> bool:
@@ -362,31 +355,31 @@ class StreamReader:
         repeats, self._repeats = self._repeats, None
         if repeats is not None and repeats.count:
             self._sse.skip(repeats.count, repeats.size)
-            if not self._adds_args:
+            if not self._others:
                 self._frames.add_text(repeats.chars)
             self._templates_left = _MAX_TEMPLATES
 
     def _expect_repeats(self, block: bytes) -> None:
         """Prepare for reads that repeat this one, if it was one frame that added text."""
         template = self._template
-        if self._adds_args and self._keep_raw:
-            return  # arguments may be held back, and their frames with them
         if template is not None and block.endswith(template.after) and self._is_open():
             left, most = self._sse.room()
             if left and block.find(b"\n\n") == len(block) - 2:
                 self._repeats = RepeatedReads(template, left, most)
 
     def _learn(self, data: bytes, raw: bytes) -> None:
-        """Make a template of a frame that only adds text, or arguments."""
+        """Make a template of a frame that only adds to the open block."""
+        if self._keep_raw and self._assembler.kind is not TEXT:
+            return  # some of them may be held back or changed: the others pass
         text_of = self._frames.text_of
-        if len(data) > _MAX_TEMPLATE_BYTES or not text_of(data):
+        if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.takes_text or not text_of(data):
             return
         self._templates_left -= 1
         left = self._templates_left > 0  # without one, the last would be tried on every read
         varied = self._frames.varied
         self._template = template_of(raw, data, text_of, varied=varied) if left else None
         self._text_block = self._assembler.index
-        self._adds_args = not self._assembler.in_text
+        self._others = not self._assembler.in_text
 
     def _look_at(self, data: bytes) -> bytes:
         """Find out whether the response is an event stream, a JSON body or neither, whatever was requested."""

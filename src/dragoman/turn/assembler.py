@@ -270,6 +270,11 @@ class Assembler(BlockBuilder):
         """A text block is open."""
         return self.kind is _TEXT
 
+    @property
+    def in_reasoning(self) -> bool:
+        """A block of reasoning is open."""
+        return self.kind is _REASONING
+
     def add_text(self, chars: int) -> None:
         """Count more text, whose deltas are emitted elsewhere."""
         self._chars += chars

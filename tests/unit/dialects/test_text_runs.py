@@ -22,6 +22,7 @@ from dragoman.turn.events import (
     Fault,
     Finish,
     FinishReason,
+    ReasoningDelta,
     Start,
     TextDelta,
     TextRun,
@@ -86,6 +87,7 @@ def test_all_text_after_the_first_frame_is_one_event(source: str, stream: bytes)
 
 
 WORDS = ("a", " quick", ' "brown"\n', " f\u00f6x", " jumps")
+THOUGHTS = ("Let", " me", " s\u00e9e", ': "dates"\n', " first")
 ARGUMENTS = ('{"path": "', "src/", "d\u00e4tes.py", '", "lines": [1,', " 2]}")
 
 
@@ -129,13 +131,38 @@ def test_frames_that_come_together_say_the_same_as_frames_that_come_alone(
         assert "".join(WORDS) == text
 
 
-@pytest.mark.parametrize("source", ["chat", "anthropic", "responses"])
-def test_arguments_behind_the_first_piece_are_one_event(source: str) -> None:
-    events = reader_of(source).feed(written(source, calls=True))
-
-    assert [ARGUMENTS[0], "".join(ARGUMENTS[1:])] == [
-        event.json for event in events if isinstance(event, ArgsDelta)
+@pytest.mark.parametrize("source", ["chat", "anthropic"])
+def test_pieces_of_reasoning_stay_apart(source: str) -> None:
+    writer = dialect(source).writer(make_exchange(seed="s"))
+    events: list[Event] = [
+        Start("m", "m", 1),
+        BlockStart(0, BlockKind.REASONING),
+        *(ReasoningDelta(0, one) for one in THOUGHTS),
+        BlockEnd(0),
+        BlockStart(1, BlockKind.TEXT),
+        *(TextDelta(1, one) for one in WORDS),
+        BlockEnd(1),
+        Usage(1, 1, final=True),
+        Finish(FinishReason.STOP),
     ]
+    stream = b"".join(map(writer.send, events))
+    found = reader_of(source).feed(stream)
+    alone = reader_of(source)
+    apart = [event for one in stream.split(b"\n\n") for event in alone.feed(one + b"\n\n")]
+
+    assert list(THOUGHTS) == [event.text for event in found if isinstance(event, ReasoningDelta)]
+    assert apart == expand_runs(found)
+
+
+@pytest.mark.parametrize("source", ["chat", "anthropic", "responses"])
+def test_pieces_of_arguments_stay_apart(source: str) -> None:
+    stream = written(source, calls=True)
+    events = reader_of(source).feed(stream)
+    alone = reader_of(source)
+    apart = [event for one in stream.split(b"\n\n") for event in alone.feed(one + b"\n\n")]
+
+    assert "".join(ARGUMENTS) == "".join(one.json for one in events if isinstance(one, ArgsDelta))
+    assert apart == events
 
 
 def test_texts_of_numbered_events_are_one_event() -> None:

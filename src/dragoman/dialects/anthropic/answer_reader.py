@@ -24,6 +24,7 @@ from dragoman.wire.sse import Frame
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
 
 _TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
+_THINKING: Final = msgspec.json.Decoder(schema.ThinkingEvent)
 _INPUT: Final = msgspec.json.Decoder(schema.InputEvent)
 
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
@@ -106,25 +107,28 @@ class MessagesReader:
 
     @property
     def takes_text(self) -> bool:
-        """Text, or the input of a call, can just be added to the open block."""
+        """Text, thinking or the input of a call can just be added to the open block."""
         in_text = self.assembler.in_text
-        opened = self._blocks.in_text if in_text else self._blocks.takes_args
+        opened = self._blocks.in_text if in_text else self._blocks.takes_more
         return opened and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a plain text delta, or the input that one adds to the open call; empty for every other event."""
+        """Return the text, thinking or input that a delta adds to the open block; empty for every other event."""
         try:
             if self.assembler.in_text:
                 event = _TEXT.decode(data)
                 return event.delta.text if self._blocks.is_text(event.index) else ""
+            if self.assembler.in_reasoning:
+                thought = _THINKING.decode(data)
+                return thought.delta.thinking if self._blocks.is_last(thought.index) else ""
             more = _INPUT.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        return more.delta.partial_json if self._blocks.is_last_call(more.index) else ""
+        return more.delta.partial_json if self._blocks.is_last(more.index) else ""
 
-    def add_args(self, text: str, /) -> None:
-        """Add to the input of the open call."""
-        self._blocks.add_args(text)
+    def add_more(self, text: str, /) -> None:
+        """Add to the thinking or to the input that is open."""
+        self._blocks.add_more(text)
 
     def end(self) -> None:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""

@@ -94,10 +94,8 @@ class Blocks:
         self._latest: _Block | None = None
         self._text_index: int | None = -1  # of the open text block, once it has led to an event
         self._misnumbered = False  # said once
-        self._hot = (
-            -1,
-            -1,
-        )  # the call that was added to last: its index in the stream, and its number
+        # The call, or the thinking, that was added to last: its index in the stream, and its number.
+        self._hot: tuple[int | None, int] = (None, -1)
 
     @property
     def in_text(self) -> bool:
@@ -109,17 +107,20 @@ class Blocks:
         return index == self._text_index
 
     @property
-    def takes_args(self) -> bool:
-        """Input can just be added to the last call."""
-        return self._assembler.takes_args(self._hot[1])
+    def takes_more(self) -> bool:
+        """Thinking, or input, can just be added to the block that was added to last."""
+        return self._assembler.in_reasoning or self._assembler.takes_args(self._hot[1])
 
-    def is_last_call(self, index: int) -> bool:
-        """Say whether the last call has this index in the stream."""
+    def is_last(self, index: int) -> bool:
+        """Say whether the block that was added to last has this index in the stream."""
         return index == self._hot[0]
 
-    def add_args(self, text: str) -> None:
-        """Add to the input of the last call."""
-        self._assembler.args(self._hot[1], text)
+    def add_more(self, text: str) -> None:
+        """Add to the block that was added to last."""
+        if self._assembler.in_reasoning:
+            self._assembler.reasoning(text, Channel.SUMMARY)
+        else:
+            self._assembler.args(self._hot[1], text)
 
     @property
     def calls_are_whole(self) -> bool:
@@ -321,7 +322,10 @@ class Blocks:
             case "input_json_delta":
                 self._input(event.index, delta.partial_json or "")
             case "thinking_delta":
-                self._thinking(self._open(event.index, "thinking"), delta.thinking)
+                block = self._open(event.index, "thinking")
+                self._thinking(block, delta.thinking)
+                if block is not None:
+                    self._hot = (event.index, block.number)
             case "signature_delta":
                 block = self._open(event.index, "thinking")
                 if block is not None:
@@ -374,7 +378,7 @@ class Blocks:
         if block is not None and self._assembler.knows_call(block.number):
             # Deltas replace an input that came at the start.  Case: anthropic/input_at_start_and_deltas.
             block.input = ""
-            self._hot = (-1, -1) if index is None else (index, block.number)
+            self._hot = (index, block.number)
             before = len(self._assembler.out)
             self._assembler.args(block.number, fragment)
             if len(self._assembler.out) > before:

@@ -348,6 +348,19 @@ class TextEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     delta: OnlyText
 
 
+class OnlyThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    type: Literal["thinking_delta"]
+    thinking: str
+
+
+class ThinkingEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An event that adds reasoning, and says nothing else."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: OnlyThinking
+
+
 class OnlyInput(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     type: Literal["input_json_delta"]
     partial_json: str

@@ -16,6 +16,7 @@ from dragoman.dialects.chat.schema import (
     HEAD,
     PLAIN,
     PLAIN_CALL,
+    PLAIN_THOUGHT,
     STRING,
     USAGE,
     Chunk,
@@ -262,15 +263,23 @@ class ChatReader:
 
     @property
     def takes_text(self) -> bool:
-        """Text, or arguments, can just be added to the open block."""
-        opened = self._plain if self.assembler.in_text else self._calls.takes_args
+        """Text, reasoning or arguments can just be added to the open block."""
+        if self.assembler.in_text:
+            opened = self._plain
+        elif self.assembler.in_reasoning:
+            opened = not self._channels.careful
+        else:
+            opened = self._calls.takes_args
         return opened and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a plain chunk, or the arguments that it adds to the open call; empty for every other chunk."""
+        """Return the text, reasoning or arguments that a chunk adds to the open block; empty for one that says more."""
         try:
             if self.assembler.in_text:
                 return _decode_plain(data).choices[0].delta.content
+            if self.assembler.in_reasoning:
+                thought = PLAIN_THOUGHT.decode(data).choices[0].delta
+                return thought.reasoning_content or thought.reasoning or ""
             call = PLAIN_CALL.decode(data).choices[0].delta.tool_calls[0]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
@@ -281,9 +290,12 @@ class ChatReader:
         self._channels.chars += chars
         self.assembler.add_text(chars)
 
-    def add_args(self, text: str, /) -> None:
-        """Add to the arguments of the open call."""
-        self._calls.add_args(text)
+    def add_more(self, text: str, /) -> None:
+        """Add to the reasoning or the arguments that are open."""
+        if self.assembler.in_reasoning:
+            self.assembler.reasoning(text)
+        else:
+            self._calls.add_more(text)
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""

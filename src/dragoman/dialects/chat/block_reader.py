@@ -154,10 +154,8 @@ class Calls:
         self._unopened = 0
         self._held_size = 0
         self._misnumbered = False  # it was said that the peer numbers its calls wrongly
-        self._hot = (
-            -1,
-            -1,
-        )  # the call that was added to last: its index in the stream, and its key
+        # The call that was added to last: its index in the stream, and its key.
+        self._hot: tuple[int | None, int] = (None, -1)
         self._kimi = _echoes(exchange)
         self.searches: list[_Call] = []  # of Moonshot's own tool
 
@@ -222,9 +220,8 @@ class Calls:
             if call.opened:
                 self._assembler.call_opaque(call.key, OpaqueKind.TOOL_SIGNATURE, extra)
         if fragment:
-            self._hot = (
-                (-1, -1) if index is None or call.again or call.search else (index, call.key)
-            )
+            known = None if index is None or call.again or call.search else index
+            self._hot = (known, call.key)
             self._add(call, fragment)
         # Case: chat/t8_arguments_as_object.
         if delta.function is not None and isinstance(delta.function.arguments, dict):
@@ -239,7 +236,7 @@ class Calls:
         """Say whether the last call has this index in the stream."""
         return index == self._hot[0]
 
-    def add_args(self, text: str) -> None:
+    def add_more(self, text: str) -> None:
         """Add to the arguments of the last call."""
         self._assembler.args(self._hot[1], text)
 

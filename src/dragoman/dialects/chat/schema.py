@@ -156,6 +156,27 @@ class PlainCallChunk(PlainChunk, gc=False):
     choices: tuple[PlainCallChoice]
 
 
+# --- chunks that add reasoning and have no other content ---------------------------------------------
+
+
+class PlainThoughtDelta(Struct, gc=False, forbid_unknown_fields=True):
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    content: Literal[""] | None = None
+    role: str | None = None
+    tool_calls: None = None
+    refusal: None = None
+    function_call: None = None
+
+
+class PlainThoughtChoice(PlainChoice, gc=False):
+    delta: PlainThoughtDelta  # type: ignore[assignment]  # the same choice around another delta
+
+
+class PlainThoughtChunk(PlainChunk, gc=False):
+    choices: tuple[PlainThoughtChoice]
+
+
 class HeadDelta(Struct, gc=False):
     role: Raw = EMPTY
 
@@ -257,6 +278,8 @@ CHUNK: Final = msgspec.json.Decoder(Chunk)
 PLAIN: Final = msgspec.json.Decoder(PlainChunk)
 
 PLAIN_CALL: Final = msgspec.json.Decoder(PlainCallChunk)
+
+PLAIN_THOUGHT: Final = msgspec.json.Decoder(PlainThoughtChunk)
 
 HEAD: Final = msgspec.json.Decoder(Head)
 

@@ -184,8 +184,8 @@ class GeminiReader:
         """Know of text for the open block that was read elsewhere."""
         self.assembler.add_text(chars)
 
-    def add_args(self, text: str, /) -> None:
-        """Arguments are never taken by themselves: see `takes_text`."""
+    def add_more(self, text: str, /) -> None:
+        """Neither reasoning nor arguments are taken by themselves: see `takes_text`."""
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""

@@ -151,7 +151,7 @@ class ResponsesReader:
         )
         return event.delta if same else ""
 
-    def add_args(self, text: str, /) -> None:
+    def add_more(self, text: str, /) -> None:
         """Add to the arguments of the open call."""
         if self._hot_call is not None:
             self.assembler.args(self._hot_call[1], text)
