@@ -110,8 +110,8 @@ def written(target: str, *, calls: bool) -> bytes:
     return b"".join(map(writer.send, events))
 
 
-@pytest.mark.parametrize("target", CORE_NAMES)
-@pytest.mark.parametrize("source", CORE_NAMES)
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 @pytest.mark.parametrize("calls", [False, True])
 def test_frames_that_come_together_say_the_same_as_frames_that_come_alone(
     source: str, target: str, calls: bool
@@ -186,7 +186,7 @@ def test_texts_of_numbered_events_are_one_event() -> None:
     ],
     ids=str,
 )
-def test_a_numbered_event_about_something_else_is_no_more_text(other: dict[str, Any]) -> None:
+def test_a_numbered_event_about_something_else_does_not_add_text(other: dict[str, Any]) -> None:
     frames = written("responses", calls=False).split(b"\n\n")
     first = next(at for at, one in enumerate(frames) if b"output_text.delta" in one)
     name, data = frames[first + 2].split(b"\ndata: ")
@@ -203,7 +203,7 @@ def test_a_numbered_event_about_something_else_is_no_more_text(other: dict[str, 
 @pytest.mark.parametrize("end", [b"\r", b"\n"])
 @pytest.mark.parametrize("together", [True, False])
 def test_a_line_end_inside_json_is_not_a_blank(end: bytes, together: bool) -> None:
-    """JSON takes it for a blank; in an event stream it ends the line, and what follows is no data."""
+    """JSON takes it for a blank; in an event stream it ends the line, and what follows is not data."""
     frames = [one + b"\n\n" for one in written("responses", calls=False).split(b"\n\n") if one]
     first = next(at for at, one in enumerate(frames) if b"output_text.delta" in one)
     frames[first + 2] = frames[first + 2].replace(b',"delta"', b"," + end + b'"delta"')
