@@ -92,6 +92,6 @@ def test_requests_leave_no_cycle() -> None:
     def work() -> None:
         for case in cases:
             for target in DIALECT_NAMES:
-                case.sent(target)
+                case.becomes(target)
 
     assert not left_by(work)

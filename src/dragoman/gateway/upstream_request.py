@@ -39,10 +39,11 @@ class UpstreamRequest:
         self._restored = NOTHING_RESTORED  # what was put back into the history
         self.profile: Profile = hop.profile
         self.translates: bool = hop.upstream.dialect != context.dialect
-        self.body = self.sent = b""
-        self.path = ""
+        self.body: bytes = b""
+        self.sent: bytes = b""
+        self.path: str = ""
         self.stop: tuple[str, ...] = ()
-        self.may_pause = False
+        self.may_pause: bool = False
 
     async def write(self) -> Fault | None:
         """Write the request in the upstream's dialect, or return why that is impossible."""

@@ -171,6 +171,7 @@ class ExchangeFile:
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
+        self.name: str
         self.name, self._file = folder.open(began.time, began.id)
         self._masks = self._masks_again = policy.masks
         self._mask = _line_mask() if policy.masks else None
