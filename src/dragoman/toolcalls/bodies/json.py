@@ -107,6 +107,9 @@ class JsonBody:
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
+        if self._free and at < len(text) and self._machine.body is self:
+            # `feed` stops where the text stops being JSON.  Case: mistral/free_text_at_the_end.
+            at = self._read_free(text, at)
         if self._machine.body is not self:
             return at
         if self._arguments.in_string and at < len(text):
