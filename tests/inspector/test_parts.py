@@ -149,7 +149,7 @@ def test_the_first_part_comes_long_before_the_whole(served: Stand) -> None:
 
 
 def test_other_requests_do_not_wait_while_a_large_recording_is_read(served: Stand) -> None:
-    """The event loop goes on: the best of three tries, because other programs use this machine as well."""
+    """The event loop goes on, in one of three tries, because other programs use this machine as well."""
 
     async def worst_wait() -> tuple[float, int]:
         async with httpx2.AsyncClient(timeout=120) as client:
@@ -164,11 +164,11 @@ def test_other_requests_do_not_wait_while_a_large_recording_is_read(served: Stan
             return worst, count
 
     tries: list[tuple[float, int]] = []
-    for _ in range(3):
+    while len(tries) < 3 and not any(worst < 0.25 for worst, _ in tries):
         touch(served)
         tries.append(asyncio.run(worst_wait()))
     assert all(count > 10 for _, count in tries), tries
-    assert min(worst for worst, _ in tries) < 0.25, tries
+    assert tries[-1][0] < 0.25, tries
 
 
 def test_a_column_must_be_named(served: Stand) -> None:
