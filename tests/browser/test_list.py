@@ -303,17 +303,20 @@ def test_the_page_outlives_its_server(
         "ERR_CONNECTION_RESET",
     ]
     page = watched.page()
+    page.clock.install()
     served = inspect(growing)
     open_list(page, served)
 
     served.stop()
     expect(page.locator(".lost")).to_contain_text("The gateway does not answer.")
+    page.clock.pause_at(time.time() + 1)  # otherwise the page may reconnect before the click
     expect(page.locator(".lost")).to_contain_text("You see what arrived until")
     expect(page.locator("#live")).to_contain_text("Reconnecting")
     assert len(ids(page)) > 20
     add(growing, recordings, "req_missed")
     inspect(growing, served.port)
     page.get_by_role("button", name="Try now").click()
+    page.clock.resume()
     expect(page.locator("#live")).to_contain_text("Live")
     expect(page.locator(".lost")).to_have_count(0)
     expect(page.locator(".count")).to_have_text("61 exchanges")
