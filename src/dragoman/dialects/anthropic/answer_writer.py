@@ -189,34 +189,45 @@ class ServerBlocks:
 
     def call(
         self, block: BlockStart | Block, index: int, *, reasoned: bool
-    ) -> dict[str, object] | None:
-        """Return the block of a call; None, and a loss, if the dialect has none for it."""
+    ) -> list[dict[str, object]]:
+        """Return the block of a call; none, and a loss, if the dialect has none for it.
+
+        The call of a page waits for its result: a page without its text has no block.
+        """
         call = block.server
         if not isinstance(call, ServerCall) or call.does not in _NAMES:
             self._losses.append(Loss("server_block_dropped", f"block {index}", block.vendor))
-            return None
+            return []
         self._calls[block.call_id] = (block, reasoned)
-        name = _NAMES[call.does]
+        return [] if call.does is ServerKind.WEB_FETCH else [self._written(block.call_id, call)]
+
+    def _written(self, call_id: str, call: ServerCall) -> dict[str, object]:
         return {
             "type": "server_tool_use",
-            "id": self._id(block.call_id),
-            "name": name,
+            "id": self._id(call_id),
+            "name": _NAMES[call.does],
             "input": _input_of(call),
         }
 
-    def result(self, block: BlockStart | Block, index: int) -> dict[str, object] | None:
-        """Return the block of a result; None, and a loss, if the dialect has none for it."""
+    def result(self, block: BlockStart | Block, index: int) -> list[dict[str, object]]:
+        """Return the block of a result, behind that of its call if it waits; none, and a loss, if it has none."""
         result = block.server
-        known = isinstance(result, ServerResult) and block.call_id in self._calls
-        if not known or not isinstance(result, ServerResult):
+        call = self._calls[block.call_id][0].server if block.call_id in self._calls else None
+        if not isinstance(result, ServerResult) or not isinstance(call, ServerCall):
             self._losses.append(Loss("server_block_dropped", f"block {index}", block.vendor))
-            return None
+            return []
+        fetched = result.does is ServerKind.WEB_FETCH
+        if fetched and not (result.output or result.error):
+            detail = "a page without its text"
+            self._losses.append(Loss("server_block_dropped", f"block {index}", detail))
+            return []
         name = _NAMES[result.does]
-        return {
+        written = {
             "type": f"{name}_tool_result",
             "tool_use_id": self._id(block.call_id),
             "content": self._content(block, result, name),
         }
+        return [self._written(block.call_id, call), written] if fetched else [written]
 
     def _id(self, call_id: str) -> str:
         return minted_id(_SERVER_ID, self._exchange.seed, call_id)
@@ -505,19 +516,23 @@ class MessagesWriter:
 
     def _vendor_block(self, event: BlockStart, *, reasoned: bool) -> bytes:
         """Write the block of a vendor-run tool, or one that only its vendor understands; it has no deltas."""
-        raw = event.raw
-        if event.vendor != schema.VENDOR:
-            own = self._foreign_block(event, reasoned=reasoned)
-            if own is None:
-                return b""
-            raw = Raw(encode(own))
-        if event.kind is not BlockKind.SERVER_CALL:
+        if event.vendor == schema.VENDOR:
+            return self._whole(event.raw, called=event.kind is BlockKind.SERVER_CALL)
+        out: list[bytes] = []
+        for block in self._foreign_blocks(event, reasoned=reasoned):
+            called = block["type"] == "server_tool_use"
+            out += [self._close(), self._whole(Raw(encode(block)), called=called)]
+        return b"".join(out)
+
+    def _whole(self, raw: Raw, *, called: bool) -> bytes:
+        """Start a block that comes in one piece; the input of a call is streamed."""
+        if not called:
             return self._open(one_line(raw))
         block, given = split_input(raw)
         start = self._open(block, b"input_json_delta", b"partial_json")
         return start + self._delta % encode(given.decode()) if given else start
 
-    def _foreign_block(self, event: BlockStart, *, reasoned: bool) -> dict[str, object] | None:
+    def _foreign_blocks(self, event: BlockStart, *, reasoned: bool) -> list[dict[str, object]]:
         match event.kind:
             case BlockKind.SERVER_CALL:
                 return self._server.call(event, event.index, reasoned=reasoned)
@@ -525,7 +540,7 @@ class MessagesWriter:
                 return self._server.result(event, event.index)
             case _:
                 self.losses.append(Loss("content_dropped", f"block {event.index}", event.vendor))
-                return None
+                return []
 
     def _end_block(self, event: BlockEnd) -> bytes:
         opening = self._opening

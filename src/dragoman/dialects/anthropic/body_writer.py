@@ -78,22 +78,18 @@ class _Content:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 self._call(index, block)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                reasoned = last is BlockKind.REASONING
-                own = (
-                    block.raw
-                    if block.vendor == schema.VENDOR
-                    else self._foreign(index, block, reasoned=reasoned)
-                )
-                if own is not None:
-                    self.blocks.append(own)
+                if block.vendor == schema.VENDOR:
+                    self.blocks.append(block.raw)
+                else:
+                    self._foreign(index, block, reasoned=last is BlockKind.REASONING)
 
-    def _foreign(self, index: int, block: Block, *, reasoned: bool) -> Raw | None:
-        own = None
+    def _foreign(self, index: int, block: Block, *, reasoned: bool) -> None:
+        own: list[dict[str, object]] = []
         if block.kind is BlockKind.SERVER_CALL:
             own = self._server.call(block, index, reasoned=reasoned)
         elif block.kind is BlockKind.SERVER_RESULT:
             own = self._server.result(block, index)
-        return None if own is None else Raw(encode(own))
+        self.blocks += [Raw(encode(one)) for one in own]
 
     def _reasoning(self, block: Block) -> None:
         text = join_segments(block.segments)

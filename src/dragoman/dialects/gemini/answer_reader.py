@@ -25,6 +25,7 @@ from dragoman.dialects.gemini.schema import (
     GroundingMetadata,
     GroundingSupport,
     TextChunk,
+    UrlContextMetadata,
     UsageMetadata,
     WebSource,
     given,
@@ -40,6 +41,7 @@ _CHUNKS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw]
 _decode_text: Final = msgspec.json.Decoder(TextChunk).decode
 _USAGE: Final = msgspec.json.Decoder(UsageMetadata, strict=False)  # int64 may come as a string
 _GROUNDING: Final = msgspec.json.Decoder(GroundingMetadata)
+_PAGES: Final = msgspec.json.Decoder(UrlContextMetadata)
 _NO_COUNTS: Final = 4  # bytes: `null` and `{}` are not longer, and counts are
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
@@ -110,6 +112,7 @@ class GeminiReader:
         self._message = ""  # with which the finish reason is explained
         self._blocked = ""  # why the prompt was refused
         self._grounding = NO_RAW
+        self._pages = NO_RAW  # what `urlContext` read
         self._tool_tokens = False  # tokens of what a tool found were counted
         self._searches = request is not None and any(
             tool.does is ServerKind.WEB_SEARCH for tool in request.tools
@@ -266,6 +269,8 @@ class GeminiReader:
                 return
         if given(candidate.grounding_metadata):
             self._grounding = candidate.grounding_metadata  # it grows: the last one counts
+        if given(candidate.url_context_metadata):
+            self._pages = candidate.url_context_metadata
         if candidate.finish_reason is not None:
             self._reason = str(candidate.finish_reason).upper()
             self._message = candidate.finish_message or self._message
@@ -285,9 +290,11 @@ class GeminiReader:
         self._blocks.end_call(cut=reason in CUT_REASONS)
         if given(self._grounding):
             self._cite()
-        elif self._tool_tokens and self._searches:
+        elif self._tool_tokens and self._searches and not given(self._pages):
             # A search may leave nothing but the tokens of what it found.
             self.assembler.server_call(ServerCall(ServerKind.WEB_SEARCH), ran=True)
+        if given(self._pages):
+            self._show_pages()
         calls, content = self.assembler.has_calls, self.assembler.index >= 0
         if (word in _BAD_CALLS and not calls) or (word in _VAGUE and not content):
             self.assembler.fault(_bad_ending(word, self._message))
@@ -327,6 +334,19 @@ class GeminiReader:
             result = ServerResult(ServerKind.WEB_SEARCH, tuple(found))
             self.assembler.server_result(result, call_id=call)
 
+    def _show_pages(self) -> None:
+        """Emit the pages that were read: their addresses, and why one could not be read."""
+        for page in decode(_PAGES, bytes(self._pages)).url_metadata or ():
+            url = page.retrieved_url or ""
+            word = str(page.url_retrieval_status or "").upper()
+            error = "" if word in _READ else _UNREAD.get(word, "url_not_accessible")
+            call = self.assembler.server_call(
+                ServerCall(ServerKind.WEB_FETCH, (url,) if url else ())
+            )
+            sources = (SourceRef(url),) if url and not error else ()
+            result = ServerResult(ServerKind.WEB_FETCH, sources, error=error)
+            self.assembler.server_result(result, call_id=call)
+
     def _cite_sources(
         self, grounding: GroundingMetadata, sources: Sequence[GroundingChunk]
     ) -> None:
@@ -340,6 +360,11 @@ class GeminiReader:
         for at, source in enumerate(sources):
             if at not in cited:
                 self.assembler.citation(_citation(source, GroundingSupport(), text))
+
+
+# How reading a page ended; enums may come as numbers.
+_READ: Final = frozenset({"URL_RETRIEVAL_STATUS_SUCCESS", "1"})
+_UNREAD: Final = {"URL_RETRIEVAL_STATUS_UNSAFE": "url_not_allowed", "4": "url_not_allowed"}
 
 
 def _web(source: GroundingChunk) -> SourceRef:

@@ -24,6 +24,8 @@ from dragoman.dialects.gemini.schema import (
     GroundingMetadata,
     GroundingSupport,
     Segment,
+    UrlContextMetadata,
+    UrlMetadata,
     UsageMetadata,
     WebSource,
 )
@@ -155,6 +157,7 @@ class Grounding:
         self._supports: list[GroundingSupport] = []
         self._cited: list[Citation] = []
         self._queries: list[str] = []
+        self._pages: list[UrlMetadata] = []  # that were read
 
     def add(self, citation: Citation) -> None:
         """Cite a source for the open text block."""
@@ -163,13 +166,24 @@ class Grounding:
             return
         self._cited.append(citation)
 
-    def search(self, server: ServerCall | ServerResult) -> None:
-        """Note a search of another vendor, or what it found."""
-        if isinstance(server, ServerCall):
+    def note(self, server: ServerCall | ServerResult | None) -> bool:
+        """Note a search or a page that was read, and what was found; return whether it is one of these."""
+        if server is None or server.does not in _GROUNDED:
+            return False
+        if server.does is ServerKind.WEB_FETCH:
+            self._read(server)
+        elif isinstance(server, ServerCall):
             self._queries += server.queries
-            return
-        for one in server.sources:
-            self._place(one.url, one.title)
+        else:
+            for one in server.sources:
+                self._place(one.url, one.title)
+        return True
+
+    def _read(self, server: ServerCall | ServerResult) -> None:
+        if isinstance(server, ServerCall):
+            self._pages += [UrlMetadata(url, _FETCHED) for url in server.queries]
+        elif server.error and self._pages:
+            self._pages[-1] = UrlMetadata(self._pages[-1].retrieved_url, _NOT_FETCHED)
 
     def end_block(self, text: str, part: int) -> None:
         """Note where the citations of a text block point: offsets of the dialect count bytes."""
@@ -206,6 +220,15 @@ class Grounding:
             grounding_chunks=chunks or None,
             grounding_supports=self._supports or None,
         )
+
+    def pages(self) -> UrlContextMetadata | None:
+        """Return the pages that were read; the dialect has no place for their content."""
+        return UrlContextMetadata(self._pages) if self._pages else None
+
+
+_GROUNDED: Final = frozenset({ServerKind.WEB_SEARCH, ServerKind.WEB_FETCH})
+_FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+_NOT_FETCHED: Final = "URL_RETRIEVAL_STATUS_ERROR"
 
 
 def code_part(server: ServerCall | ServerResult | None) -> bytes:
@@ -494,8 +517,7 @@ class GeminiWriter:
         """Write a block that only its vendor understands; it has no deltas."""
         if event.vendor == VENDOR:
             return self._chunk(one_line(event.raw))
-        if event.server is not None and event.server.does is ServerKind.WEB_SEARCH:
-            self._grounding.search(event.server)
+        if self._grounding.note(event.server):
             return b""
         if part := code_part(event.server):
             return self._chunk(part)
@@ -573,6 +595,9 @@ class GeminiWriter:
         metadata = self._grounding.metadata()
         if metadata is not None:
             fields.append(b'"groundingMetadata":%b' % encode(metadata))
+        pages = self._grounding.pages()
+        if pages is not None:
+            fields.append(b'"urlContextMetadata":%b' % encode(pages))
         if self._records:
             fields.append(b'"logprobsResult":%b' % logprobs_of(self._records))
         feedback = feedback_of(event, empty=self._legality.index < 0)

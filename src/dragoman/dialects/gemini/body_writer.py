@@ -26,7 +26,6 @@ from dragoman.dialects.gemini.errors import encode_fault
 from dragoman.dialects.gemini.schema import VENDOR
 from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind, Fault, FaultKind, FinishReason, OpaqueKind
-from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import wire_name
 
 
@@ -49,6 +48,9 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     metadata = content.grounding.metadata()
     if metadata is not None:
         candidate["groundingMetadata"] = metadata
+    pages = content.grounding.pages()
+    if pages is not None:
+        candidate["urlContextMetadata"] = pages
     if content.records:
         candidate["logprobsResult"] = Raw(logprobs_of(content.records))
     candidate["index"] = 0
@@ -94,9 +96,7 @@ class _Content:
     def _vendor_block(self, block: Block) -> None:
         if block.vendor == VENDOR:
             self.parts.append(block.raw)
-        elif block.server is not None and block.server.does is ServerKind.WEB_SEARCH:
-            self.grounding.search(block.server)
-        elif code := code_part(block.server):
+        elif not self.grounding.note(block.server) and (code := code_part(block.server)):
             self.parts.append(Raw(code))
 
     def end(self) -> None:

@@ -251,6 +251,17 @@ class GroundingMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defa
     grounding_supports: list[GroundingSupport] | None = None
 
 
+class UrlMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    retrieved_url: str | None = None
+    url_retrieval_status: str | int | None = None
+
+
+class UrlContextMetadata(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """The pages that were read; their content is not shown."""
+
+    url_metadata: list[UrlMetadata] | None = None
+
+
 class TokenChoice(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     token: str | None = None
     log_probability: float | None = None
@@ -271,6 +282,7 @@ class Candidate(Struct, frozen=True, gc=False, rename="camel"):
     finish_message: str | None = None
     index: int | None = None
     grounding_metadata: Raw = NO_RAW
+    url_context_metadata: Raw = NO_RAW
     logprobs_result: Raw = NO_RAW
 
 

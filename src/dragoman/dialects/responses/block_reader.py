@@ -495,6 +495,8 @@ def read_server_item(raw: Raw) -> ReadTool | None:
             logs = "".join(one.logs or "" for one in item.outputs or ())
             code = 1 if failed else 0
             return ReadTool(call, ServerResult(ServerKind.CODE, output=logs, return_code=code))
+        case "web_extractor_call":
+            return _read_fetch(item, failed)
         case "mcp_call":
             arguments = Raw(item.arguments.encode() if item.arguments else b"{}")
             call = ServerCall(ServerKind.MCP, arguments=arguments, name=item.name or "")
@@ -502,6 +504,16 @@ def read_server_item(raw: Raw) -> ReadTool | None:
             return ReadTool(call, ServerResult(ServerKind.MCP, output=output, error=failed))
         case _:
             return None
+
+
+def _read_fetch(item: HostedItem, failed: str) -> ReadTool:
+    """Return the pages that Qwen read."""
+    goal = item.goal or ""
+    urls = tuple(item.urls or ()) or ((goal,) if goal.startswith(("http://", "https://")) else ())
+    call = ServerCall(ServerKind.WEB_FETCH, urls)
+    output = item.output if isinstance(item.output, str) else ""
+    sources = () if failed else tuple(map(SourceRef, urls))
+    return ReadTool(call, ServerResult(ServerKind.WEB_FETCH, sources, output, failed))
 
 
 def _read_search(item: HostedItem, failed: str) -> ReadTool | None:

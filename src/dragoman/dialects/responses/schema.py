@@ -597,6 +597,8 @@ class HostedItem(Struct, frozen=True):
     output: object = None
     error: object = None
     queries: list[str] | None = None
+    urls: list[str] | None = None  # Qwen's `web_extractor_call`
+    goal: str | None = None  # of the same; of some models the address
 
 
 HOSTED_ITEM: Final = msgspec.json.Decoder(HostedItem)

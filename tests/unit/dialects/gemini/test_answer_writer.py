@@ -388,3 +388,15 @@ def test_an_upstream_of_the_dialect_is_written_again_for_a_client_that_wants_a_l
     assert [("k1", "add"), ("k2", "add")] == [(one["id"], one["name"]) for one in calls]
     assert ["U0lH"] == [one["thoughtSignature"] for one in signed]
     assert "STOP" == chunks[-1]["candidates"][0]["finishReason"]
+
+
+def test_pages_that_were_read_are_listed_at_the_end():
+    case = next(one for one in corpus("gemini") if one.name == "pages_read")
+    again = Translator(source="gemini", target="gemini", rendering=LIST, profile="gemini-api")
+
+    chunks = json.loads(again.feed(case.stream) + again.close())
+
+    pages = chunks[-1]["candidates"][0]["urlContextMetadata"]["urlMetadata"]
+    words = [one["urlRetrievalStatus"].removeprefix("URL_RETRIEVAL_STATUS_") for one in pages]
+    assert ["SUCCESS", "ERROR", "ERROR"] == words
+    assert "https://a.example/news" == pages[0]["retrievedUrl"]
