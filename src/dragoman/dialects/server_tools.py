@@ -62,6 +62,10 @@ _KINDS: Final[dict[str, ServerKind]] = {
 }
 
 
+# Fields that set up tools which are declared elsewhere: the loss of the tool is reported there.
+SET_UP_BESIDE: Final = frozenset({"mcp_servers"})
+
+
 def base_kind(kind: str) -> str:
     """Return the kind of a vendor-run tool without the date or stage of its version."""
     return _VARIANT.sub("", kind)

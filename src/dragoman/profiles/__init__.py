@@ -12,6 +12,7 @@ from dragoman.profiles.catalogue import (
     GEMINI_MODELS,
     PROFILES,
     SEARCHING_MODELS,
+    VENDOR_DIALECTS,
     VENDOR_MODELS,
 )
 from dragoman.profiles.profile import Profile
@@ -44,6 +45,8 @@ def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> 
     if profile.replay_reasoning == "auto":
         replay = FAMILIES_WANTING_REASONING.get(family or "", "never")
         profile = structs.replace(profile, replay_reasoning=replay)
+    if profile.vendor_tools and dialect not in VENDOR_DIALECTS.get(profile.origin, (dialect,)):
+        profile = structs.replace(profile, vendor_tools=False)
     own = VENDOR_MODELS.get(dialect)
     if profile.vendor_models and own is not None and own.match(name):
         profile = structs.replace(profile, vendor_tools=True)

@@ -26,7 +26,7 @@ _OPENAI: Final = Profile(
     tool_content="parts",
     supports_strict=True,
     supports_custom_tools=True,
-    server_tools=("web_search", "code_execution"),
+    server_tools=("responses/web_search", "responses/code_execution"),
     chat_search="options",  # of its search models only, see `for_model`
     vendor_tools=True,
     supports_verbosity=True,
@@ -49,7 +49,7 @@ _ANTHROPIC: Final = Profile(
     tool_content="parts",
     tool_images="native",
     supports_strict=True,
-    server_tools=("web_search", "web_fetch", "code_execution"),
+    server_tools=("anthropic/web_search", "anthropic/web_fetch", "anthropic/code_execution"),
     vendor_tools=True,
     drop_sampling=True,  # recent models answer 400
     max_temperature=1.0,
@@ -77,7 +77,8 @@ _GEMINI_API: Final = Profile(
     tool_content="parts",
     tool_images="native",
     supports_parallel_flag=False,
-    server_tools=("web_search", "web_fetch", "code_execution"),
+    server_tools=("gemini/web_search", "gemini/web_fetch", "gemini/code_execution"),
+    search_options=(),
     vendor_tools=True,
     vendor_sampling=True,
     supported_efforts=("minimal", "low", "medium", "high"),
@@ -139,7 +140,7 @@ _ALL: Final = (
         midturn_system=False,  # passed on as it is, and refused by some of the vendors
         prefill="native",
         supports_strict=True,
-        server_tools=("web_search",),
+        server_tools=("anthropic/web_search", "responses/web_search"),
         chat_search="openrouter",
         vendor_sampling=True,
         supports_verbosity=True,
@@ -160,7 +161,7 @@ _ALL: Final = (
         tool_images="placeholder",  # a screenshot in a tool result must not end the session
         prefill="prefix",
         supports_parallel_flag=False,
-        server_tools=("web_search",),
+        server_tools=("anthropic/web_search", "responses/web_search"),
         search_options=("allowed",),  # size and place are ignored
         json_schema="json_object",
         reasoning_control="thinking_type",
@@ -211,7 +212,7 @@ _ALL: Final = (
         documents=False,
         prefill="partial",
         tool_choice="auto_only",  # `required` is refused, and any forcing while thinking
-        server_tools=("web_search",),
+        server_tools=("responses/web_search", "responses/web_fetch", "responses/code_execution"),
         chat_search="qwen",
         json_schema="json_object",  # schemas only with a few models
         vendor_sampling=True,
@@ -302,6 +303,7 @@ _ALL: Final = (
         _GEMINI_API,
         name="vertex",
         description="Gemini models on Google Cloud's Vertex AI",
+        search_options=("blocked",),  # AI Studio refuses `excludeDomains`
     ),
     Profile(
         name="groq",
@@ -321,7 +323,7 @@ _ALL: Final = (
         user_field="user",
         documents=False,
         supports_strict=True,
-        server_tools=("web_search", "code_execution"),
+        server_tools=("responses/web_search", "responses/code_execution"),
         chat_search="xai",
         search_options=("allowed", "blocked", "max_uses"),
         search_domains=5,
@@ -338,7 +340,7 @@ _ALL: Final = (
         tool_choice="auto_only",
         tool_choice_none=False,
         supports_parallel_flag=False,
-        server_tools=("web_search",),
+        server_tools=("responses/web_search",),
         chat_search="perplexity",
         seed_field="none",
         supports_logprobs=False,
@@ -434,10 +436,19 @@ SEARCHING_MODELS: Final[dict[str, tuple[tuple[re.Pattern[str], ChatSearch], ...]
     ),
 }
 
+# The APIs in which a vendor has all of its tools; one that it offers for compatibility has them not.
+VENDOR_DIALECTS: Final[dict[str, tuple[str, ...]]] = {
+    "anthropic": ("anthropic",),
+    "openai": ("chat", "responses"),
+    "gemini-api": ("gemini",),
+    "vertex": ("gemini",),
+}
+
 # How the names of models begin that a dialect's own vendor makes.
 VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
     "anthropic": re.compile(r"claude"),
     "responses": re.compile(r"gpt-(?!oss)|chatgpt|codex|o[134](?:-|\Z)|computer-use"),
+    "gemini": re.compile(r"gemini-"),
 }
 
 # What models of the dialect `gemini` differ in, by how their names begin; the first that fits counts.

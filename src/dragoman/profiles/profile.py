@@ -86,10 +86,11 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         supports_strict: Can enforce a tool's schema.
         supports_custom_tools: Accepts tools with free-form input.
         schema_dialect: See `profiles.schema`.
-        server_tools: Kinds of vendor-run tools that its Messages, Responses or Gemini API has, such as
-            `web_search`.
+        server_tools: Kinds of vendor-run tools that it has, each behind the API that has it, such as
+            `responses/web_search`; without an API: those of its Messages, Responses and Gemini APIs.
         server_tools_beside_functions: Takes vendor-run tools and functions in one request.
-        search_options: Settings of a web search that its Responses API takes, as `ServerOptions` names them.
+        search_options: Settings of a web search that its Responses or Gemini API takes, as `ServerOptions` names
+            them.
         search_domains: How many domains a web search may be limited to; with more, it is not limited.
         chat_search: How its Chat API is asked for a web search; empty: it has none.
         vendor_tools: Has every tool of its dialect's vendor.
@@ -179,9 +180,11 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_strict: bool = False
     supports_custom_tools: bool = False
     schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
-    server_tools: tuple[str, ...] = ()  # of its Messages, Responses or Gemini API
+    server_tools: tuple[
+        str, ...
+    ] = ()  # such as `responses/web_search`, or `web_search` of all APIs
     server_tools_beside_functions: bool = True  # takes both in one request
-    # Settings of a web search that its Responses API takes, as `ServerOptions` names them.
+    # Settings of a web search that its Responses or Gemini API takes, as `ServerOptions` names them.
     search_options: tuple[str, ...] = ("allowed", "place", "context", "max_uses")
     search_domains: int = 20  # that a web search may be limited to; with more, it is not limited
     chat_search: ChatSearch = ""  # how its Chat API is asked for a web search
@@ -233,7 +236,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         """Return whether it runs tools of this kind itself, in its API of this dialect."""
         if dialect == "chat":
             return kind in _CHAT_KINDS[self.chat_search]
-        return kind in self.server_tools
+        return kind in self.server_tools or f"{dialect}/{kind}" in self.server_tools
 
     @property
     def origin(self) -> str:

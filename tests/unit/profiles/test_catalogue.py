@@ -260,7 +260,7 @@ def test_nothing_is_left_to_the_model_once_it_is_known() -> None:
     for one in PROFILES.values():
         found = for_model(one, "m", None, "chat")
         assert "auto" != found.replay_reasoning
-        same = structs.replace(found, chat_search=one.chat_search)
+        same = structs.replace(found, chat_search=one.chat_search, vendor_tools=one.vendor_tools)
         assert same == one or one.replay_reasoning == "auto"
 
 

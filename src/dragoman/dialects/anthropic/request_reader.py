@@ -10,7 +10,12 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_reader import cache_hint, decode_messages, text_part
-from dragoman.dialects.anthropic.tools_reader import TOOL_LISTS, decode_choice, without_deferred
+from dragoman.dialects.anthropic.tools_reader import (
+    TOOL_LISTS,
+    decode_choice,
+    with_servers,
+    without_deferred,
+)
 from dragoman.dialects.decoding import check_messages, check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.request_policy import EFFORTS, NO_SAMPLING
@@ -165,7 +170,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
         turns=turns,
-        tools=without_deferred(declared, found),
+        tools=with_servers(without_deferred(declared, found), wire.mcp_servers),
         tool_choice=choice,
         parallel=None if wire.tool_choice is None else _parallel(wire.tool_choice),
         max_output=wire.max_tokens,

@@ -42,6 +42,7 @@ from dragoman.turn.request import (
     TextPart,
     Tool,
 )
+from dragoman.turn.server_tools import ServerKind
 
 # --- thinking -------------------------------------------------------------------------------------
 
@@ -368,7 +369,10 @@ def _declared(
 ) -> dict[str, Raw]:
     """Return the tools, keeping the client's bytes of those that pass."""
     misfitting = {
-        tool.path: tool for tool in request.tools if tool.kind and not _fits(tool, profile)
+        tool.path: tool
+        for tool in request.tools
+        if (tool.kind and not _fits(tool, profile))
+        or ("defer_loading" in tool.options and not profile.vendor_tools)
     }
     out: list[Raw] = []
     for at, raw in enumerate(entries_of(fields.get("tools", _NULL))):
@@ -383,7 +387,16 @@ def _declared(
     if choice is not None and choice.mode == "required" and not out:
         reason = "tool use is forced, and none of the tools is available at the target"
         raise UntranslatableError(reason, path="$.tool_choice", code="unsupported_tool")
-    return {"tools": Raw(encode(out)) if out else _NULL}
+    fitted = {"tools": Raw(encode(out)) if out else _NULL}
+    if any(tool.does is ServerKind.MCP for tool in misfitting.values()):
+        # The keys of the user for third parties are in there.
+        fitted["mcp_servers"] = _NULL
+        losses += [
+            Loss("server_tool_dropped", tool.path, tool.kind)
+            for tool in misfitting.values()
+            if tool.path == "$.mcp_servers"
+        ]
+    return fitted
 
 
 def _misfits_in_thinking(request: Request, profile: Profile) -> bool:

@@ -20,6 +20,7 @@ from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.server_tools import kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import ToolLists, made_once
 
 _TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
@@ -174,6 +175,24 @@ def without_deferred(tools: tuple[Tool, ...], references: tuple[str, ...]) -> tu
     return tuple(
         tool for tool in tools if "defer_loading" not in tool.options or tool.name in references
     )
+
+
+_NO_SERVERS: Final = frozenset({b"", b"null", b"[]"})
+
+
+def with_servers(tools: tuple[Tool, ...], servers: Raw) -> tuple[Tool, ...]:
+    """Add a tool for MCP servers that no toolset names: the vendor's older beta declares all of their tools so."""
+    if bytes(servers) in _NO_SERVERS or any(tool.does is ServerKind.MCP for tool in tools):
+        return tools
+    beside = Tool(
+        name="mcp",
+        server=True,
+        does=ServerKind.MCP,
+        kind="mcp_servers",
+        vendor=schema.VENDOR,
+        path="$.mcp_servers",
+    )
+    return (*tools, beside)
 
 
 def decode_choice(choice: schema.ToolChoice, tools: Sequence[Tool]) -> ToolChoice:

@@ -128,6 +128,8 @@ class _Definer:
             self.names[tool.name] = tool.name
             return tool.raw
         self.marks.take(tool.cache)
+        if tool.vendor == schema.VENDOR and tool.raw is None and self._native:
+            return None  # the field is sent as it is
         if known and does in _OWN_TOOLS and options_of(tool).live:
             self.names[wire_name(tool.name)] = str(does)
             self.losses.append(Loss("server_tool_mapped", tool.path, _OWN_TOOLS[does][0]))

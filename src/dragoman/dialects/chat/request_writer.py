@@ -26,7 +26,7 @@ from dragoman.dialects.request_policy import (
     user_id_for,
     wanted_effort,
 )
-from dragoman.dialects.server_tools import in_own_words
+from dragoman.dialects.server_tools import SET_UP_BESIDE, in_own_words
 from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_flag, weakened
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
@@ -114,7 +114,7 @@ _NO_THINKING: Final = "the upstream does not think while it searches"
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""'})
 
 # Fields of other dialects without which an answer would not be what was asked for.
-_NEEDED: Final = frozenset({"container", "mcp_servers", "thread", "compaction", "audio"})
+_NEEDED: Final = frozenset({"container", "thread", "compaction", "audio"})
 
 
 # --- for an upstream --------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class _Encoder:
             if self._native:
                 if name not in FIELDS or self._keeps_own(self._request.reasoning):
                     body.setdefault(name, raw)
-            elif bytes(raw) in _NOTHING:
+            elif bytes(raw) in _NOTHING or name in SET_UP_BESIDE:
                 continue
             elif name in _NEEDED:
                 raise UntranslatableError(

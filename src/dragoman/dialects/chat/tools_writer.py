@@ -135,6 +135,8 @@ class _Definer:
             return self._as_declared(tool)
         if not self._profile.runs(does, "chat") or not options_of(tool).live:
             live = options_of(tool).live
+            if self._profile.chat_search == "perplexity" and not live:
+                self.fields["disable_search"] = True  # it would search unasked
             detail = tool.kind or tool.name if live else "cached search only"
             self.losses.append(Loss("server_tool_dropped", tool.path, detail))
             return None

@@ -19,6 +19,7 @@ from dragoman.dialects.gemini.errors import decode_fault, encode_fault, error_ob
 from dragoman.dialects.gemini.request_reader import decode_request, joined_request, read_path
 from dragoman.dialects.gemini.request_writer import count_question, encode_request, split_request
 from dragoman.dialects.gemini.schema import FIELD_NAMES
+from dragoman.dialects.gemini.tools_writer import fit_tools, misfits
 
 DIALECT: Final = Dialect(
     name="gemini",
@@ -27,6 +28,8 @@ DIALECT: Final = Dialect(
     fault_again=error_object,
     independent_frames=True,
     history_fields=("contents",),
+    misfits=misfits,
+    fit_tools=fit_tools,
     decode_request=decode_request,
     encode_request=encode_request,
     frame_reader=GeminiReader,

@@ -25,6 +25,7 @@ from dragoman.dialects.request_policy import (
     sampling_fields,
     wanted_effort,
 )
+from dragoman.dialects.server_tools import SET_UP_BESIDE
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
@@ -283,9 +284,9 @@ class _Encoder:
                     body[name] = raw
                 continue
             value = bytes(raw)
-            if value in _NOTHING or (
-                name in _REASONING_FIELDS and request.reasoning != ReasoningSettings()
-            ):
+            if value in _NOTHING or name in SET_UP_BESIDE:
+                continue
+            if name in _REASONING_FIELDS and request.reasoning != ReasoningSettings():
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
                 raise UntranslatableError("this model gives no audio", path=f"$.{name}")

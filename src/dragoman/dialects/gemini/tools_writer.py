@@ -1,11 +1,13 @@
 """Encodes tools and tool choice for a Gemini upstream."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Target
+from dragoman.dialects.decoding import entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.schema import (
     NO_RAW,
@@ -13,6 +15,8 @@ from dragoman.dialects.gemini.schema import (
     FunctionCallingConfig,
     FunctionDeclaration,
     ToolConfig,
+    camel_request,
+    fields_of,
 )
 from dragoman.dialects.gemini.tools_reader import SERVER_KINDS
 from dragoman.dialects.paths import path_of
@@ -123,9 +127,11 @@ def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, 
         return {_own_name(tool): tool.raw}
     name = _OWN_NAMES.get(does)
     if name is not None and known and options_of(tool).live:
-        kept_options(tool, (), losses)
+        searches = does is ServerKind.WEB_SEARCH
+        kept = [one for one in profile.search_options if searches and one == "blocked"]
+        asked = kept_options(tool, kept, losses)
         losses.append(Loss("server_tool_mapped", tool.path, name))
-        return {name: Raw(b"{}")}
+        return {name: Raw(encode({"excludeDomains": asked.blocked} if asked.blocked else {}))}
     detail = tool.kind or tool.name if options_of(tool).live else "cached search only"
     losses.append(Loss("server_tool_dropped", tool.path, detail))
     return None
@@ -186,3 +192,31 @@ def _config(mode: str | None, names: list[str]) -> ToolConfig | None:
     if mode is None:
         return None
     return ToolConfig(FunctionCallingConfig(_MODES[mode], names or None))
+
+
+# --- requests that are relayed to another Gemini upstream -------------------------------------------
+
+
+def misfits(request: Request, profile: Profile) -> bool:
+    """Return whether a request holds tools of Google's that the upstream does not run."""
+    return not profile.vendor_tools and any(_misfits(tool, profile) for tool in request.tools)
+
+
+def _misfits(tool: Tool, profile: Profile) -> bool:
+    return tool.server and not profile.runs(tool.does or ServerKind.OTHER, "gemini")
+
+
+def fit_tools(
+    fields: Mapping[str, Raw], request: Request, target: Target
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the tools without those that the upstream does not run, and what is lost."""
+    dropped = {tool.path: tool for tool in request.tools if _misfits(tool, target.profile)}
+    out: list[dict[str, Raw]] = []
+    # A client may write each field in camel case or in snake case.
+    body = camel_request(encode({"tools": fields.get("tools", Raw(b"null"))}))
+    for at, raw in enumerate(entries_of(fields_of(body)["tools"])):
+        entry = _FIELDS.decode(raw)
+        kept = {name: one for name, one in entry.items() if f"$.tools[{at}].{name}" not in dropped}
+        out += [kept] if kept else []
+    losses = tuple(Loss("server_tool_dropped", path, tool.kind) for path, tool in dropped.items())
+    return {"tools": Raw(encode(out) if out else b"null")}, losses

@@ -92,7 +92,7 @@ _SHOWN: Final = {
 # Fields of other dialects that ask for something no Responses upstream has: without them the request
 # would mean something else.
 _REFUSED: Final[dict[str, frozenset[str]]] = {
-    "anthropic": frozenset({"compaction", "container", "mcp_servers", "thread"}),
+    "anthropic": frozenset({"compaction", "container", "thread"}),
     "chat": frozenset({"audio"}),
 }
 

@@ -41,7 +41,11 @@ from dragoman.turn.tools import ToolTable, made_once, wire_name
 _Definition: TypeAlias = dict[str, object] | Raw
 
 _VENDOR: Final = "openai"
-_OWN_TYPES: Final = {ServerKind.WEB_SEARCH: "web_search", ServerKind.CODE: "code_interpreter"}
+_OWN_TYPES: Final = {
+    ServerKind.WEB_SEARCH: "web_search",
+    ServerKind.CODE: "code_interpreter",
+    ServerKind.WEB_FETCH: "web_extractor",  # of Qwen alone
+}
 
 
 class Definitions(Struct, frozen=True, gc=False):
@@ -71,6 +75,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     definer = _Definer(audience, alone=sum(tool.server for tool in tools) == 1)
     for tool in tools:
         definer.define(tool)
+    definer.end()
     json = Raw(encode(definer.tools))
     return Definitions(definer.sent, json, definer.max_calls, tuple(definer.losses))
 
@@ -94,6 +99,12 @@ class _Definer:
         definition = self._definition(tool)
         if definition is not None:
             self._add(tool, definition)
+
+    def end(self) -> None:
+        """Add the search without which Qwen reads no pages."""
+        does = {tool.does for tool in self.sent.values()}
+        if ServerKind.WEB_FETCH in does and ServerKind.WEB_SEARCH not in does:
+            self.tools.append({"type": "web_search"})
 
     def _add(self, tool: Tool, definition: _Definition) -> None:
         self.sent[tool.name, tool.namespace] = tool
@@ -166,6 +177,9 @@ class _Definer:
         if runs and does is ServerKind.CODE:
             kept_options(tool, (), self.losses)
             return self._mapped(tool, {"type": "code_interpreter", "container": {"type": "auto"}})
+        if runs and does is ServerKind.WEB_FETCH:
+            kept_options(tool, (), self.losses)
+            return self._mapped(tool, {"type": _OWN_TYPES[does]})
         detail = tool.kind if options_of(tool).live else "cached search only"
         self.losses.append(Loss("server_tool_dropped", tool.path, detail))
         return None

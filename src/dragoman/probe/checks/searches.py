@@ -19,17 +19,18 @@ async def search(probe: Probe) -> Finding:
     """Ask for a search, and look for evidence of one in the answer: a call, sources or a count."""
     if probe.dialect == "chat":
         return await _chat(probe)
-    known = probe.peer.profile.server_tools
-    without = tuple(one for one in known if one != _TOOL)
+    known = probe.peer.profile.runs(_TOOL, probe.dialect)
+    here = (_TOOL, f"{probe.dialect}/{_TOOL}")
+    without = tuple(one for one in probe.peer.profile.server_tools if one not in here)
     response = await probe.ask(SEARCH_QUESTION)
     if response.refused:
         found = f"none; asking for one is refused: {response.refused}"
-        return quirk(found, server_tools=without) if _TOOL in known else ok(found)
+        return quirk(found, server_tools=without) if known else ok(found)
     if _searched(response):
         return ok("the upstream searches", server_tools=(*without, _TOOL))
     if _returned(response):
         return quirk("none: the search comes back as a call for the client", server_tools=without)
-    return unknown("taken, but no search was seen") if _TOOL in known else ok("none was seen")
+    return unknown("taken, but no search was seen") if known else ok("none was seen")
 
 
 async def _chat(probe: Probe) -> Finding:

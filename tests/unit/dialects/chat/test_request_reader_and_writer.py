@@ -212,8 +212,8 @@ def test_fields_of_another_dialect_are_reported_as_lost_or_refused() -> None:
 
     assert [("field_dropped", "$.context_management")] == [(x.code, x.path) for x in encoded.losses]
     with pytest.raises(UntranslatableError) as caught:
-        encode(foreign(user(), extensions={"mcp_servers": Raw(b'[{"url":"x"}]')}))
-    assert "$.mcp_servers" == caught.value.path
+        encode(foreign(user(), extensions={"container": Raw(b'[{"url":"x"}]')}))
+    assert "$.container" == caught.value.path
 
 
 def test_several_answers_only_for_a_client_of_the_dialect() -> None:

@@ -783,7 +783,7 @@ def test_fields_of_its_own_dialect_pass() -> None:
         ({"count": 2}, "$.n"),
         ({"extensions": {"modalities": Raw(b'["text","audio"]')}}, "$.modalities"),
         ({"extensions": {"audio": Raw(b"{}")}}, "$.audio"),
-        ({"dialect": "anthropic", "extensions": {"mcp_servers": Raw(b"[]")}}, "$.mcp_servers"),
+        ({"dialect": "anthropic", "extensions": {"thread": Raw(b"[]")}}, "$.thread"),
         ({"dialect": "anthropic", "max_output": 0}, "$.max_tokens"),
         ({"dialect": "responses", "previous_id": "resp_1"}, "$.previous_response_id"),
     ],
