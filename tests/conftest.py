@@ -58,7 +58,10 @@ def pytest_terminal_summary(
     # Here, and not beside those tests: the process that writes the summary loads no conftest but this.
     place = Path(__file__).parent / "gateway"
     asked = [Path(arg.partition("::")[0]).absolute() for arg in config.args]
-    for name, why in (("test_node.py", node.missing()), ("test_state.py", redis.missing())):
+    for what, name, why in (
+        ("tests/gateway/test_node.py", "test_node.py", node.missing()),
+        ("tests of shared state", "test_state.py", redis.missing()),
+    ):
         concerned = any(place.is_relative_to(one) or one == place / name for one in asked)
         if concerned and why:
-            terminalreporter.write_line(f"tests/gateway/{name} did not run: {why}", yellow=True)
+            terminalreporter.write_line(f"{what} did not run: {why}", yellow=True)

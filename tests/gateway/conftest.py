@@ -1,16 +1,12 @@
 import pytest
 
-from tests.support import node, redis
+from tests.support import node
 from tests.support.gateway import Stand, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.talks import Sdks
 
-# The root's conftest prints them at the end of a run.
-collect_ignore = [
-    name
-    for name, missing in (("test_node.py", node.missing), ("test_state.py", redis.missing))
-    if missing()
-]
+# The root's conftest prints it at the end of a run.
+collect_ignore = ["test_node.py"] if node.missing() else []
 
 
 @pytest.fixture(scope="module")

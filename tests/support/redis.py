@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as NotThereError
 
@@ -81,6 +82,9 @@ def _responds(client: Redis) -> bool:
 
 @contextmanager
 def redis_server() -> Iterator[RedisServer]:
+    """Run a server.  Without one, the test is skipped; the end of the run names the reason."""
+    if why := missing():
+        pytest.skip(why)
     server = RedisServer()
     server.start()
     try:
