@@ -1,10 +1,21 @@
 """Which exchanges the gateway records, and where."""
 
+import asyncio
+import gc
+import io
 import time
+import warnings
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings
+from dragoman.gateway.logging import Logger
+from dragoman.gateway.recording import Recorder
+from dragoman.redaction import Secrets
 from tests.support.asking import post
+from tests.support.event_loops import OnLoop
 from tests.support.gateway import settings_for, stand
 from tests.support.recordings import recorded, recording_gateway
 from tests.support.simulator import WEATHER, question
@@ -87,3 +98,33 @@ def test_changed_settings_are_used_without_a_restart(tmp_path: Path) -> None:
     assert recorded(first)
     (only,) = recorded(second)
     assert only.opening.masked
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_pipes_of_the_writer_are_closed_with_it(
+    tmp_path: Path, on_loop: OnLoop, *, killed: bool
+) -> None:
+    problems: list[dict[str, Any]] = []
+    log = io.StringIO()
+
+    async def work() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: problems.append(found))
+        recorder = Recorder(Logger(log, json=True))
+        await recorder.configure(Record(dir=str(tmp_path)), Secrets(()))
+        if killed:
+            first = recorder._process
+            assert first is not None
+            first.kill()
+            await asyncio.to_thread(
+                until, lambda: recorder._pipe and recorder._process not in (None, first)
+            )
+        await recorder.stop()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        on_loop(work())
+        gc.collect()
+
+    assert [] == problems
+    assert [] == [str(one.message) for one in warned]
+    assert killed == ("recording stopped" in log.getvalue())

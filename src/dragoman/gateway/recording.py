@@ -215,17 +215,18 @@ class Recorder:
         pipe.writelines(frames.encode_batch([policy], [b""]))  # before any exchange
         self._pipe = pipe
         reader = asyncio.StreamReader()
-        await loop.connect_read_pipe(
+        reports, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", process.stdout)
         )
-        self._reports = asyncio.create_task(self._log_reports(process, reader))
+        self._reports = asyncio.create_task(self._log_reports(process, reader, reports))
 
     def _lost(self, process: "subprocess.Popen[bytes]") -> None:
         """Log that the writer ended by itself, and start another: the exchanges under way are recorded no further."""
         pipe = self._pipe
         if pipe is None or process is not self._process:
             return
-        pipe.abort()
+        if not pipe.is_closing():
+            pipe.abort()
         self._process = self._pipe = None
         reason = (
             "the process that writes recordings has ended; the exchanges under way are incomplete"
@@ -246,12 +247,16 @@ class Recorder:
                 self._log_failed_start(error)
 
     async def _log_reports(
-        self, process: "subprocess.Popen[bytes]", reader: asyncio.StreamReader
+        self,
+        process: "subprocess.Popen[bytes]",
+        reader: asyncio.StreamReader,
+        pipe: asyncio.ReadTransport,
     ) -> None:
         """Log what the writer could not write, until it ends."""
         while line := await reader.readline():
             reason = line.decode("utf-8", "replace").strip()
             self._logger.notice("recording failed", level="error", reason=reason)
+        pipe.close()  # uvloop leaves it open at its end
         self._lost(process)
 
 
