@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -20,12 +21,19 @@ from dragoman.gateway.config.settings import (
 )
 from tests.support.asking import post
 from tests.support.collector import Collector, attributes
-from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import question
 from tests.support.waiting import notices, until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+ROUTES = {
+    "chat": "/chat/completions",
+    "anthropic": "/messages",
+    "responses": "/responses",
+    "gemini": "/models/{model}:answer",
+}
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
 
 @contextmanager
@@ -33,13 +41,15 @@ def traced(traces: TraceSettings) -> Iterator[Stand]:
     def make(url: str) -> Settings:
         plain = settings_for(url)
         failing = Upstream(base_url=f"{url}/v1", retries=1, max_retry_after=1)
+        vendor = structs.replace(plain.upstreams["anthropic"], profile="anthropic")
+        searches = Route(name="vendor", match=Match(model="vendor/*"), to=("vendor/*",))
         both = Route(name="both", match=Match(model="both"), to=("failing/plain+error:500", "anthropic/plain"))  # fmt: skip
         key = Key(key=Secret("env:K", "sk-secret-of-client"), name="ada")
         return structs.replace(
             plain,
             server=Server(port=0, keys=(key,)),
-            upstreams={**plain.upstreams, "failing": failing},
-            routes=(both, *plain.routes),
+            upstreams={**plain.upstreams, "failing": failing, "vendor": vendor},
+            routes=(both, searches, *plain.routes),
             traces=traces,
         )
 
@@ -47,9 +57,18 @@ def traced(traces: TraceSettings) -> Iterator[Stand]:
         yield found
 
 
-def ask(gateway: Stand, dialect: str, model: str, *, stream: bool = True, **headers: str) -> httpx2.Response:  # fmt: skip
+def ask(
+    gateway: Stand,
+    dialect: str,
+    model: str,
+    *,
+    stream: bool = True,
+    tools: Any = (),
+    **headers: str,
+) -> httpx2.Response:
     headers["authorization"] = "Bearer sk-secret-of-client"
-    return post(gateway, dialect, question(dialect, model, stream=stream), headers=headers)
+    body = question(dialect, model, stream=stream) | ({"tools": tools} if tools else {})
+    return post(gateway, dialect, body, headers=headers)
 
 
 def kept(gateway: Stand) -> dict[str, str]:
@@ -68,9 +87,10 @@ def seen() -> Iterator[tuple[Collector, dict[str, httpx2.Response]]]:
         with traced(settings) as gateway:
             got = {
                 f"{dialect} {stream}": ask(gateway, dialect, f"{dialect}/plain", stream=stream)
-                for dialect in FIXED_PATHS
+                for dialect in DIALECTS
                 for stream in (False, True)
             }
+            got["search"] = ask(gateway, "anthropic", "vendor/plain", tools=[SEARCH])
             got["child"] = ask(gateway, "chat", "chat/plain", traceparent=PARENT, tracestate="a=b")
             got["sent"] = httpx2.Response(200, headers=kept(gateway))
             got["unsampled"] = ask(gateway, "chat", "chat/plain", traceparent=PARENT[:-1] + "0")
@@ -89,14 +109,14 @@ def spans(seen: tuple[Collector, dict[str, httpx2.Response]], name: str) -> tupl
     return server, sorted(below, key=lambda one: one.start_time_unix_nano)
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_request_and_attempt_are_spans_of_one_trace(
     seen: tuple[Collector, dict[str, httpx2.Response]], dialect: str, *, stream: bool
 ) -> None:
     server, (attempt,) = spans(seen, f"{dialect} {stream}")
     about, done = attributes(server), attributes(attempt)
-    route = PATHS[dialect].removeprefix("/v1")
+    route = ROUTES[dialect]
 
     assert (Span.SPAN_KIND_SERVER, f"POST {route}") == (server.kind, server.name)
     assert ("POST", route, 200, "ada") == tuple(about[name] for name in ("http.request.method", "http.route", "http.response.status_code", "dragoman.key"))  # fmt: skip
@@ -111,6 +131,16 @@ def test_request_and_attempt_are_spans_of_one_trace(
     assert "127.0.0.1" == done["server.address"]
     assert done["gen_ai.response.time_to_first_chunk"] > 0
     assert Status.STATUS_CODE_UNSET == attempt.status.code
+
+
+def test_tools_that_the_vendor_runs_are_counted_at_its_span(
+    seen: tuple[Collector, dict[str, httpx2.Response]],
+) -> None:
+    _, (searched,) = spans(seen, "search")
+    _, (plain,) = spans(seen, "anthropic True")
+
+    assert 1 == attributes(searched)["dragoman.server_calls.web_search"]
+    assert [] == [name for name in attributes(plain) if name.startswith("dragoman.server_calls")]
 
 
 def test_client_s_trace_goes_on_at_the_upstream(

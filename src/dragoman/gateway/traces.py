@@ -24,6 +24,7 @@ from dragoman.gateway.config.settings import Secret, TraceSettings
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.gateway.routing import Hop
 from dragoman.turn.events import Event, Fault, Finish, Start, Usage
+from dragoman.turn.server_tools import ServerKind
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -196,7 +197,20 @@ class AttemptTrace:
                     "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
                 }
             )
+        if usage is not None:
+            self._count_server_calls(usage)
         span.end()
+
+    def _count_server_calls(self, usage: Usage) -> None:
+        """Note how often the vendor ran its tools: the conventions have them only as content."""
+        counts = {
+            ServerKind.WEB_SEARCH: usage.searches,
+            ServerKind.WEB_FETCH: usage.fetches,
+            ServerKind.CODE: usage.code_runs,
+        }
+        for kind, number in counts.items():
+            if number:
+                self._span.set_attribute(f"dragoman.server_calls.{kind.value}", number)
 
     def leave(self) -> None:
         """End the span of an attempt whose client left."""
