@@ -1,7 +1,9 @@
 """What the workers of one gateway share, seen from outside of real processes."""
 
 import asyncio
+import fcntl
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -161,6 +163,56 @@ def test_places_of_a_worker_that_crashed_are_free_again(tmp_path: Path, odd: Odd
         statuses = asyncio.run(ask_all(served, 3))
 
     assert [200] * 3 == statuses
+
+
+# --- a worker that cannot be replaced -----------------------------------------------------------------
+
+
+def test_others_serve_while_a_worker_cannot_open_the_store(
+    tmp_path: Path, odd: OddUpstream
+) -> None:
+    odd.answer = complete
+    file, aside = tmp_path / "responses.db", tmp_path / "aside"
+    lines = ("[upstreams.odd]", f'base_url = "{odd.url}/v1"', "[store]", 'responses = "sqlite"', f'path = "{file}"')  # fmt: skip
+    with workers(tmp_path, 2, *lines) as served:
+        file.rename(aside)
+        file.mkdir()
+        os.kill(served.notices("started")[0]["process"], signal.SIGKILL)
+        until(lambda: "the response store" in served.text and "ended with 2" in served.text)
+        statuses = [ask(served).status_code for _ in range(MANY)]
+        file.rmdir()
+        aside.rename(file)
+        until(lambda: len(served.notices("started")) == 3)
+        statuses += [ask(served).status_code for _ in range(MANY)]
+
+    assert [200] * 2 * MANY == statuses
+
+
+def test_folder_of_the_workers_is_locked_against_programs_that_remove_old_files(
+    tmp_path: Path, odd: OddUpstream
+) -> None:
+    with workers(tmp_path, 2, "[upstreams.odd]", f'base_url = "{odd.url}/v1"'):
+        (folder,) = tmp_path.glob("dragoman-*")
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            with pytest.raises(BlockingIOError):  # systemd-tmpfiles asks for the same lock
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(opened)
+
+
+def test_reason_is_reported_if_the_folder_of_the_workers_is_gone(
+    tmp_path: Path, odd: OddUpstream
+) -> None:
+    odd.answer = complete
+    with workers(tmp_path, 2, "[upstreams.odd]", f'base_url = "{odd.url}/v1"') as served:
+        (folder,) = tmp_path.glob("dragoman-*")
+        shutil.rmtree(folder)
+        os.kill(served.notices("started")[0]["process"], signal.SIGKILL)
+        until(lambda: "this worker cannot go on: FileNotFoundError" in served.text)
+        statuses = [ask(served).status_code for _ in range(MANY)]
+
+    assert [200] * MANY == statuses
 
 
 # --- cool-downs ---------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from dragoman.gateway.traces import open_traces
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
+    import fcntl
     import resource
 
 # Something that must run beside the gateway and may change its settings, such as the simulator.
@@ -215,6 +216,12 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def _keep_from_cleaners(folder: Path) -> None:
+    """Lock a folder as long as this process lives: systemd-tmpfiles removes old files, but nothing below a lock."""
+    if sys.platform != "win32":
+        fcntl.flock(os.open(folder, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH)
+
+
 def _seal_key(settings: Settings) -> bytes:
     secret = settings.server.seal_key
     return b"" if secret is None else secret.value.encode()
@@ -318,6 +325,7 @@ class Service:
         )
         with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
             self._shared = Path(folder)
+            _keep_from_cleaners(self._shared)
             return workers.run(bound)
 
     def _at_passed(self, settings: Settings) -> Settings:

@@ -35,14 +35,18 @@ class Deaths:
         self._allowed = allowed
         self._times: deque[float] = deque()
 
-    def note(self, now: float) -> float | None:
-        """Return how long to wait before another takes the place of one that ended; None: too many did."""
+    def note(self, now: float, serving_since: float | None = None) -> float | None:
+        """Return how long to wait before another takes the place of one that ended; None: all are given up.
+
+        They are not while one of them, which began at `serving_since`, has served for longer than the window.
+        """
         times = self._times
         times.append(now)
         while times[0] <= now - _WINDOW_SECONDS:
             times.popleft()
         if len(times) > self._allowed:
-            return None
+            steady = serving_since is not None and serving_since <= now - _WINDOW_SECONDS
+            return _LONGEST_DELAY if steady else None
         doubled = _FIRST_DELAY * 2.0 ** min(len(times) - 2, 10)
         return 0.0 if len(times) == 1 else min(_LONGEST_DELAY, doubled)
 
@@ -56,7 +60,7 @@ class Workers:
         self._count = count
         self._work = work
         self._reread = reread
-        self._children: set[int] = set()
+        self._children: dict[int, float] = {}  # when each began
         self._stopping = False
         self._bound: socket.socket
         # Nothing is written to it.  Only this process has its second end, so the first ends with this process.
@@ -74,13 +78,16 @@ class Workers:
             worst = 0
             while self._children:
                 child, status = os.wait()
-                self._children.discard(child)
+                self._children.pop(child, None)
                 code = os.waitstatus_to_exitcode(status)
                 if self._stopping:
                     worst = max(worst, abs(code))
                     continue
-                delay = deaths.note(time.monotonic())
+                delay = deaths.note(time.monotonic(), min(self._children.values(), default=None))
                 if delay is None:
+                    _report(
+                        f"worker {child} ended with {code}, as too many did; the others are stopped"
+                    )
                     self._pass_on(signal.SIGTERM)
                     worst = 1
                     continue
@@ -96,7 +103,7 @@ class Workers:
             time.sleep(min(left, _STEP_SECONDS))
 
     def _pass_on(self, number: int, frame: object = None) -> None:
-        for child in self._children:
+        for child in tuple(self._children):
             with suppress(ProcessLookupError):  # it ended just now
                 os.kill(child, number)
         if number != signal.SIGHUP:
@@ -111,7 +118,7 @@ class Workers:
         child = -1 if self._stopping else os.fork()
         if child:
             if child > 0:
-                self._children.add(child)
+                self._children[child] = time.monotonic()
             let_signals_in()
             return
         for name in _PASSED_ON:
@@ -124,6 +131,9 @@ class Workers:
         except DragomanError as error:
             code = error.exit_code
             _report(str(error))
+        except Exception as error:
+            _report(f"this worker cannot go on: {error!r}")
+            raise
         finally:
             os._exit(code)
 
