@@ -145,7 +145,6 @@ class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
 
 # Why a tool failed.
 UNAVAILABLE: Final = "unavailable"
-TOO_MANY: Final = "too_many_requests"
 TOO_OFTEN: Final = "max_uses_exceeded"
 
 

@@ -23,9 +23,9 @@ from dragoman.wire.sse import Frame
 
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
 
-_TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
-_THINKING: Final = msgspec.json.Decoder(schema.ThinkingEvent)
-_INPUT: Final = msgspec.json.Decoder(schema.InputEvent)
+_TEXT: Final = msgspec.json.Decoder(schema.DeltaEvent[schema.OnlyText])
+_THINKING: Final = msgspec.json.Decoder(schema.DeltaEvent[schema.OnlyThinking])
+_INPUT: Final = msgspec.json.Decoder(schema.DeltaEvent[schema.OnlyInput])
 
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
 

@@ -4,7 +4,7 @@ Request shapes serve both ways: what a client sends is decoded into them, and wh
 encoded from them.  Fields that are only passed on are `Raw`.
 """
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
@@ -340,25 +340,9 @@ class OnlyText(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     text: str
 
 
-class TextEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An event that adds text, and says nothing else."""
-
-    type: Literal["content_block_delta"]
-    index: int
-    delta: OnlyText
-
-
 class OnlyThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     type: Literal["thinking_delta"]
     thinking: str
-
-
-class ThinkingEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An event that adds reasoning, and says nothing else."""
-
-    type: Literal["content_block_delta"]
-    index: int
-    delta: OnlyThinking
 
 
 class OnlyInput(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -366,12 +350,15 @@ class OnlyInput(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     partial_json: str
 
 
-class InputEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An event that adds to the input of a call, and says nothing else."""
+OnlyDelta = TypeVar("OnlyDelta", OnlyText, OnlyThinking, OnlyInput)
+
+
+class DeltaEvent(Struct, Generic[OnlyDelta], frozen=True, gc=False, forbid_unknown_fields=True):
+    """An event that adds to a block, and has no other content."""
 
     type: Literal["content_block_delta"]
     index: int
-    delta: OnlyInput
+    delta: OnlyDelta
 
 
 class WireBlock(Struct, frozen=True):

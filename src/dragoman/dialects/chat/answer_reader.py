@@ -14,9 +14,9 @@ from dragoman.dialects.chat.schema import (
     EMPTY,
     FIELDS,
     HEAD,
-    PLAIN,
-    PLAIN_CALL,
-    PLAIN_THOUGHT,
+    PLAIN_ARGUMENTS,
+    PLAIN_REASONING,
+    PLAIN_TEXT,
     STRING,
     USAGE,
     Chunk,
@@ -188,7 +188,7 @@ def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
 # content, refusal, calls, then error, finish reason and counts.  Counts may follow the finish reason, so
 # the end is emitted at `[DONE]` or at the end of input and not before.
 
-_decode_plain: Final = PLAIN.decode
+_decode_plain: Final = PLAIN_TEXT.decode
 
 # After so many failures of the plain decoder, a stream is no longer tried with it: its text chunks have
 # further fields.
@@ -278,9 +278,9 @@ class ChatReader:
             if self.assembler.in_text:
                 return _decode_plain(data).choices[0].delta.content
             if self.assembler.in_reasoning:
-                thought = PLAIN_THOUGHT.decode(data).choices[0].delta
+                thought = PLAIN_REASONING.decode(data).choices[0].delta
                 return thought.reasoning_content or thought.reasoning or ""
-            call = PLAIN_CALL.decode(data).choices[0].delta.tool_calls[0]
+            call = PLAIN_ARGUMENTS.decode(data).choices[0].delta.tool_calls[0]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
         return call.function.arguments if self._calls.is_last(call.index) else ""

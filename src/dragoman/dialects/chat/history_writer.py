@@ -12,7 +12,7 @@ from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
 from dragoman.dialects.chat.schema import (
     AnyMessageOut,
     AssistantOut,
-    AudioContentOut,
+    Audio,
     AudioOut,
     BreakpointOut,
     CacheControlOut,
@@ -150,7 +150,7 @@ class Parts:
                 return [self.marks.text(part.text, part.cache)] if part.text else []
             case AudioPart(data=data, format=kind):
                 self._need_parts("audio", path)
-                return [AudioOut(AudioContentOut(data, kind))]
+                return [AudioOut(Audio(data, kind))]
             case ImagePart():
                 return [self._image(part, path)]
             case DocumentPart():

@@ -1,6 +1,6 @@
 """Every wire shape of Chat Completions: requests and answers."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -90,11 +90,11 @@ class Chunk(Struct, gc=False):
     web_search: Raw = EMPTY  # Z.ai
 
 
-# --- plain chunks: they add text and have no other content ------------------------------------------
-# A field of type None refuses a value, so what decodes as `PlainChunk` can be passed on unseen.
+# --- plain chunks: they add text, arguments or reasoning, and have no other content -----------------
+# A field of type None refuses a value, so what decodes as a `PlainChunk` can be passed on unseen.
 
 
-class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
+class PlainText(Struct, gc=False, forbid_unknown_fields=True):
     content: str
     role: str | None = None
     reasoning_content: None = None
@@ -102,28 +102,6 @@ class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
     tool_calls: None = None
     refusal: None = None
     function_call: None = None
-
-
-class PlainChoice(Struct, gc=False):
-    delta: PlainDelta
-    index: Literal[0] = 0
-    finish_reason: None = None
-    logprobs: None = None
-    native_finish_reason: None = None
-    usage: None = None
-    error: None = None
-
-
-class PlainChunk(Struct, gc=False):
-    choices: tuple[PlainChoice]
-    usage: None = None
-    error: None = None
-    citations: None = None
-    search_results: None = None
-    web_search: None = None
-
-
-# --- chunks that add to the arguments of a call and have no other content ----------------------------
 
 
 class PlainFunction(Struct, gc=False, forbid_unknown_fields=True):
@@ -138,7 +116,7 @@ class PlainCall(Struct, gc=False, forbid_unknown_fields=True):
     type: str | None = None
 
 
-class PlainCallDelta(Struct, gc=False, forbid_unknown_fields=True):
+class PlainArguments(Struct, gc=False, forbid_unknown_fields=True):
     tool_calls: tuple[PlainCall]
     content: Literal[""] | None = None
     role: str | None = None
@@ -148,18 +126,7 @@ class PlainCallDelta(Struct, gc=False, forbid_unknown_fields=True):
     function_call: None = None
 
 
-class PlainCallChoice(PlainChoice, gc=False):
-    delta: PlainCallDelta  # type: ignore[assignment]  # the same choice around another delta
-
-
-class PlainCallChunk(PlainChunk, gc=False):
-    choices: tuple[PlainCallChoice]
-
-
-# --- chunks that add reasoning and have no other content ---------------------------------------------
-
-
-class PlainThoughtDelta(Struct, gc=False, forbid_unknown_fields=True):
+class PlainReasoning(Struct, gc=False, forbid_unknown_fields=True):
     reasoning_content: str | None = None
     reasoning: str | None = None
     content: Literal[""] | None = None
@@ -169,12 +136,29 @@ class PlainThoughtDelta(Struct, gc=False, forbid_unknown_fields=True):
     function_call: None = None
 
 
-class PlainThoughtChoice(PlainChoice, gc=False):
-    delta: PlainThoughtDelta  # type: ignore[assignment]  # the same choice around another delta
+AnyDelta = TypeVar("AnyDelta", PlainText, PlainArguments, PlainReasoning)
 
 
-class PlainThoughtChunk(PlainChunk, gc=False):
-    choices: tuple[PlainThoughtChoice]
+class PlainChoice(Struct, Generic[AnyDelta], gc=False):
+    delta: AnyDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+    logprobs: None = None
+    native_finish_reason: None = None
+    usage: None = None
+    error: None = None
+
+
+class PlainChunk(Struct, Generic[AnyDelta], gc=False):
+    choices: tuple[PlainChoice[AnyDelta]]
+    usage: None = None
+    error: None = None
+    citations: None = None
+    search_results: None = None
+    web_search: None = None
+
+
+# --- what is read once for an answer ----------------------------------------------------------------
 
 
 class HeadDelta(Struct, gc=False):
@@ -275,11 +259,11 @@ class ExecutedTool(Struct, gc=False):
 
 CHUNK: Final = msgspec.json.Decoder(Chunk)
 
-PLAIN: Final = msgspec.json.Decoder(PlainChunk)
+PLAIN_TEXT: Final = msgspec.json.Decoder(PlainChunk[PlainText])
 
-PLAIN_CALL: Final = msgspec.json.Decoder(PlainCallChunk)
+PLAIN_ARGUMENTS: Final = msgspec.json.Decoder(PlainChunk[PlainArguments])
 
-PLAIN_THOUGHT: Final = msgspec.json.Decoder(PlainThoughtChunk)
+PLAIN_REASONING: Final = msgspec.json.Decoder(PlainChunk[PlainReasoning])
 
 HEAD: Final = msgspec.json.Decoder(Head)
 
@@ -600,13 +584,8 @@ class FileOut(Struct, gc=False, tag="file"):
     file: FileContentOut
 
 
-class AudioContentOut(Struct, gc=False):
-    data: str
-    format: str
-
-
 class AudioOut(Struct, gc=False, tag="input_audio"):
-    input_audio: AudioContentOut
+    input_audio: Audio
 
 
 PartOut: TypeAlias = TextOut | ImageOut | FileOut | AudioOut
@@ -673,14 +652,9 @@ class FunctionToolOut(Struct, gc=False):
     function: FunctionOut
 
 
-class GrammarOut(Struct, gc=False):
-    definition: str
-    syntax: str
-
-
 class CustomFormatOut(Struct, gc=False):
     type: str
-    grammar: GrammarOut
+    grammar: CustomToolGrammar
 
 
 class CustomOut(Struct, gc=False, omit_defaults=True):

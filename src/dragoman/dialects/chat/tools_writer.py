@@ -7,10 +7,10 @@ from msgspec import Raw, Struct
 from dragoman.dialects.chat.schema import (
     CustomFormatOut,
     CustomOut,
+    CustomToolGrammar,
     CustomToolOut,
     FunctionOut,
     FunctionToolOut,
-    GrammarOut,
     ToolOut,
 )
 from dragoman.dialects.encoding import encode
@@ -112,7 +112,9 @@ class _Definer:
         if self._profile.supports_custom_tools:
             form = None
             if tool.grammar is not None:
-                form = CustomFormatOut("grammar", GrammarOut(tool.grammar[1], tool.grammar[0]))
+                form = CustomFormatOut(
+                    "grammar", CustomToolGrammar(tool.grammar[1], tool.grammar[0])
+                )
             return CustomToolOut("custom", CustomOut(name, tool.description, form))
         description = function_description(tool, self.losses)
         return FunctionToolOut("function", FunctionOut(name, description, FREE_INPUT))
