@@ -15,13 +15,14 @@ from msgspec import Raw, Struct
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import is_off
 from dragoman.errors import UntranslatableError
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
+from dragoman.turn.request import ReasoningSettings, Request, Tool, ToolCallPart, ToolChoice
 from dragoman.turn.tools import wire_name
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -243,6 +244,26 @@ def forced_tool_with_thinking(
     if policy == "disable_thinking":
         losses.append(Loss("thinking_disabled_by_tool_choice", path_of(request, "thinking")))
     return policy
+
+
+def thinking_beside_choice(
+    request: Request, profile: Profile, losses: list[Loss], *, forced: bool
+) -> tuple[ReasoningSettings, bool]:
+    """Return the thinking to ask for, and whether the choice becomes `auto`, where an upstream may refuse both together.
+
+    `forced`: the choice as it would be written forces a tool.  Some models think unless the request turns it
+    off, so a request without settings counts as one with thinking.
+
+    Raises:
+        UntranslatableError: the profile wants the client to decide.
+    """
+    thinking, choice = request.reasoning, request.tool_choice
+    if choice is None or not forced or is_off(thinking) or profile.forced_tool_choice_with_thinking:
+        return thinking, False
+    if forced_tool_with_thinking(request, profile, losses) == "downgrade":
+        weakened(request, choice, losses)
+        return thinking, True
+    return ReasoningSettings(mode="off"), False
 
 
 # --- a forced tool in a request that passes in its own dialect --------------------------------------

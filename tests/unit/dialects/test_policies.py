@@ -16,13 +16,16 @@ from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.translate_requests import TranslatedRequest, translate_request
 
-DIALECTS: Final = ("chat", "anthropic", "responses")
+DIALECTS: Final = ("chat", "anthropic", "responses")  # of the clients
+TARGETS: Final = (*DIALECTS, "gemini")
 PROFILE: Final = Profile(name="p")
 LIMIT: Final = {
     "chat": "max_tokens",
     "anthropic": "max_tokens",
     "responses": "max_output_tokens",
+    "gemini": "max_output_tokens",
 }
+GEMINI_NAMES: Final = {"maxOutputTokens": "max_output_tokens", "topP": "top_p"}
 PARAMETERS: Final = {
     "type": "object",
     "properties": {"a": {"type": "string"}},
@@ -33,7 +36,7 @@ PARAMETERS: Final = {
 
 def pairs(*sources: str) -> Iterator[tuple[str, str]]:
     """Return every source with every other dialect as the target."""
-    return ((one, two) for one, two in product(sources or DIALECTS, DIALECTS) if one != two)
+    return ((one, two) for one, two in product(sources or DIALECTS, TARGETS) if one != two)
 
 
 def each(*sources: str) -> pytest.MarkDecorator:
@@ -66,6 +69,31 @@ def written(done: TranslatedRequest) -> dict[str, Any]:
     return found
 
 
+def settings(target: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object that holds sampling and limits, by the names of the other dialects."""
+    if target != "gemini":
+        return dict(body)
+    return {GEMINI_NAMES.get(name, name): one for name, one in config(body).items()}
+
+
+def config(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Gemini's `generationConfig`."""
+    return body.get("generationConfig") or {}
+
+
+def tools_in(target: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    declared = body.get("tools") or []
+    if target != "gemini":
+        return list(declared)
+    return [one for entry in declared for one in entry["functionDeclarations"]]
+
+
+def choice_in(target: str, body: Mapping[str, Any]) -> Any:
+    if target != "gemini":
+        return body.get("tool_choice")
+    return (body.get("toolConfig") or {}).get("functionCallingConfig")
+
+
 def conversation(source: str, *messages: tuple[str, str]) -> dict[str, Any]:
     said = [{"role": role, "content": text} for role, text in messages]
     return {"input" if source == "responses" else "messages": said}
@@ -81,6 +109,12 @@ def tool(source: str, name: str = "t") -> dict[str, Any]:
 
 def texts(target: str, body: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Return role and texts of every message."""
+    if target == "gemini":
+        roles = {"model": "assistant"}
+        return [
+            (roles.get(one["role"], one["role"]), [part["text"] for part in one["parts"]])
+            for one in body["contents"]
+        ]
     found = []
     for message in body["input" if target == "responses" else "messages"]:
         content = message.get("content")
@@ -128,6 +162,9 @@ def effort_in(target: str, body: Mapping[str, Any]) -> str | None:
             return body.get("reasoning_effort")
         case "anthropic":
             return (body.get("output_config") or {}).get("effort")
+        case "gemini":
+            level = (config(body).get("thinkingConfig") or {}).get("thinkingLevel")
+            return level.lower() if level else None
         case _:
             return (body.get("reasoning") or {}).get("effort")
 
@@ -164,7 +201,7 @@ def test_a_budget_becomes_the_nearest_effort_that_the_upstream_knows(
     ]
 
 
-@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_budget_below_zero_is_a_400_from_a_messages_client(target: str) -> None:
     with pytest.raises(MalformedError) as error:
         translated("anthropic", target, asks_budget("anthropic", -1))
@@ -230,7 +267,7 @@ def test_an_unknown_effort_becomes_high_and_that_is_reported(source: str, target
     assert [("effort_adjusted", THINKING[source], detail)] == losses(done)
 
 
-@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_an_unknown_effort_is_a_400_from_a_messages_client(target: str) -> None:
     with pytest.raises(MalformedError):
         translated("anthropic", target, asks_effort("anthropic", "silly"))
@@ -283,10 +320,26 @@ FORCED: Final = {
     "chat": {"type": "function", "function": {"name": "t"}},
     "anthropic": {"type": "tool", "name": "t"},
     "responses": {"type": "function", "name": "t"},
+    "gemini": {"mode": "ANY", "allowedFunctionNames": ["t"]},
 }
-ANY: Final = {"chat": "required", "anthropic": {"type": "any"}, "responses": "required"}
-AUTO: Final = {"chat": "auto", "anthropic": {"type": "auto"}, "responses": "auto"}
-NONE: Final = {"chat": "none", "anthropic": {"type": "none"}, "responses": "none"}
+ANY: Final = {
+    "chat": "required",
+    "anthropic": {"type": "any"},
+    "responses": "required",
+    "gemini": {"mode": "ANY"},
+}
+AUTO: Final = {
+    "chat": "auto",
+    "anthropic": {"type": "auto"},
+    "responses": "auto",
+    "gemini": {"mode": "AUTO"},
+}
+NONE: Final = {
+    "chat": "none",
+    "anthropic": {"type": "none"},
+    "responses": "none",
+    "gemini": {"mode": "NONE"},
+}
 
 
 def forced(source: str) -> dict[str, Any]:
@@ -319,7 +372,7 @@ def test_forced_tool_with_thinking_may_leave_the_choice_to_the_model(
 ) -> None:
     done = translated(source, target, forced(source), conflicted(target, "downgrade"))
 
-    assert AUTO[target] == written(done)["tool_choice"]
+    assert AUTO[target] == choice_in(target, written(done))
     assert "high" == effort_in(target, written(done))
     detail = "a forced tool became auto"
     assert [("tool_choice_adjusted", "$.tool_choice", detail)] == losses(done)
@@ -330,7 +383,7 @@ def test_forced_tool_with_thinking_may_turn_thinking_off(source: str, target: st
     done = translated(source, target, forced(source), conflicted(target, "disable_thinking"))
     body = written(done)
 
-    assert FORCED[target] == body["tool_choice"]
+    assert FORCED[target] == choice_in(target, body)
     off = body["thinking"] == {"type": "disabled"} if target == "anthropic" else None
     assert off or effort_in(target, body) == "none"
     assert [("thinking_disabled_by_tool_choice", THINKING[source], "")] == losses(done)
@@ -355,7 +408,7 @@ def test_forced_tool_alone_changes_nothing_in_messages_and_turns_thinking_off_el
 def test_none_is_written_where_the_upstream_knows_it(source: str, target: str) -> None:
     done = translated(source, target, {"tools": [tool(source)], "tool_choice": NONE[source]})
 
-    assert NONE[target] == written(done)["tool_choice"]
+    assert NONE[target] == choice_in(target, written(done))
 
 
 @each()
@@ -366,7 +419,8 @@ def test_none_leaves_the_tools_out_where_the_upstream_does_not_know_it(
     asked = {"tools": [tool(source)], "tool_choice": NONE[source]}
     body = written(translated(source, target, asked, profile))
 
-    assert not {"tools", "tool_choice"} & body.keys()
+    assert [] == tools_in(target, body)
+    assert choice_in(target, body) is None
 
 
 HISTORIES: Final[dict[str, dict[str, Any]]] = {
@@ -411,8 +465,8 @@ def test_none_becomes_auto_if_the_history_has_calls(source: str, target: str) ->
     asked = {"tools": [tool(source)], "tool_choice": NONE[source], **HISTORIES[source]}
     done = translated(source, target, asked, profile)
 
-    assert "tool_choice" not in written(done)
-    assert "tools" in written(done)
+    assert choice_in(target, written(done)) is None
+    assert 1 == len(tools_in(target, written(done)))
     assert [("tool_choice_adjusted", "$.tool_choice", "none became auto")] == losses(done)
 
 
@@ -426,9 +480,9 @@ def test_a_forced_tool_that_cannot_be_named_is_the_only_one_declared(
     done = translated(source, target, asked, profile)
     body = written(done)
 
-    assert 1 == len(body["tools"])
+    assert 1 == len(tools_in(target, body))
     narrowed = strength == "strings_only"
-    assert (ANY if narrowed else AUTO)[target] == body["tool_choice"]
+    assert (ANY if narrowed else AUTO)[target] == choice_in(target, body)
     expected = (
         ("tool_choice_narrowed", "$.tool_choice", "t")
         if narrowed
@@ -443,7 +497,7 @@ def test_any_tool_becomes_auto_where_nothing_can_be_forced(source: str, target: 
     asked = {"tools": [tool(source), tool(source, "u")], "tool_choice": ANY[source]}
     done = translated(source, target, asked, profile)
 
-    assert 2 == len(written(done)["tools"])
+    assert 2 == len(tools_in(target, written(done)))
     assert [("tool_choice_adjusted", "$.tool_choice", "required became auto")] == losses(done)
 
 
@@ -451,7 +505,7 @@ def test_any_tool_becomes_auto_where_nothing_can_be_forced(source: str, target: 
 def test_a_choice_without_tools_is_dropped(source: str, target: str) -> None:
     done = translated(source, target, {"tool_choice": AUTO[source]})
 
-    assert "tool_choice" not in written(done)
+    assert choice_in(target, written(done)) is None
     assert [("tool_choice_dropped", "$.tool_choice", "")] == losses(done)
 
 
@@ -496,12 +550,13 @@ def test_parallel_calls_that_cannot_be_turned_off_are_reported(source: str, targ
 def test_a_strict_tool_stays_so_only_where_the_upstream_enforces_schemas(
     source: str, target: str, strict: bool | None, enforced: bool
 ) -> None:
+    enforced = enforced and target != "gemini"  # which has no such field
     profile = structs.replace(PROFILE, supports_strict=enforced)
     declared = tool(source)
     (declared["function"] if source == "chat" else declared)["strict"] = strict
     done = translated(source, target, {"tools": [declared]}, profile)
 
-    (out,) = written(done)["tools"]
+    (out,) = tools_in(target, written(done))
     sent = (out["function"] if target == "chat" else out).get("strict")
     assert bool(strict and enforced) == bool(sent)
     expected = [("tool_option_dropped", "$.tools[0]", "strict")] if strict and not enforced else []
@@ -548,13 +603,13 @@ def test_a_temperature_beyond_the_range_is_clamped(source: str, target: str, mos
     profile = structs.replace(PROFILE, max_temperature=most)
     done = translated(source, target, {"temperature": 1.5}, profile)
 
-    assert most == written(done)["temperature"]
+    assert most == settings(target, written(done))["temperature"]
     assert [("value_clamped", "$.temperature", f"1.5 became {most:g}")] == losses(done)
 
 
 @each()
 def test_messages_takes_no_temperature_above_one(source: str, target: str) -> None:
-    body = written(translated(source, target, {"temperature": 1.5}))
+    body = settings(target, written(translated(source, target, {"temperature": 1.5})))
 
     assert (1.0 if target == "anthropic" else 1.5) == body["temperature"]
 
@@ -564,7 +619,7 @@ def test_sampling_that_the_upstream_refuses_is_dropped(source: str, target: str)
     profile = structs.replace(PROFILE, drop_sampling=True)
     done = translated(source, target, {"temperature": 1.0, "top_p": 0.9}, profile)
 
-    assert not {"temperature", "top_p"} & written(done).keys()
+    assert not {"temperature", "top_p"} & settings(target, written(done)).keys()
     assert [
         ("sampling_dropped", "$.temperature", ""),
         ("sampling_dropped", "$.top_p", ""),
@@ -575,10 +630,11 @@ def test_sampling_that_the_upstream_refuses_is_dropped(source: str, target: str)
 def test_sampling_that_the_dialect_lacks_is_dropped(source: str, target: str) -> None:
     done = translated(source, target, {"seed": 1, "frequency_penalty": 1, "logit_bias": {"1": 2}})
 
+    kept = ("seed", "frequency_penalty") if target == "gemini" else ()
     assert [
-        ("sampling_dropped", "$.seed", ""),
-        ("sampling_dropped", "$.frequency_penalty", ""),
-        ("sampling_dropped", "$.logit_bias", ""),
+        ("sampling_dropped", f"$.{name}", "")
+        for name in ("seed", "frequency_penalty", "logit_bias")
+        if name not in kept
     ] == losses(done)
 
 
@@ -587,7 +643,7 @@ def test_an_output_limit_beyond_the_most_is_clamped(source: str, target: str) ->
     profile = structs.replace(PROFILE, max_output_tokens=100)
     done = translated(source, target, {LIMIT[source]: 200}, profile)
 
-    assert 100 == written(done)[LIMIT[target]]
+    assert 100 == settings(target, written(done))[LIMIT[target]]
     assert [("value_clamped", "200 became 100")] == [
         (code, detail) for code, _, detail in losses(done)
     ]
@@ -616,6 +672,9 @@ def json_format(target: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
             return body.get("response_format")
         case "anthropic":
             return (body.get("output_config") or {}).get("format")
+        case "gemini":
+            is_json = config(body).get("responseMimeType") == "application/json"
+            return {"type": "json_object"} if is_json else None
         case _:
             return (body.get("text") or {}).get("format")
 
@@ -627,6 +686,9 @@ def instructions(target: str, body: Mapping[str, Any]) -> str:
             return str(first["content"]) if first["role"] == "system" else ""
         case "anthropic":
             return "".join(block["text"] for block in body.get("system") or ())
+        case "gemini":
+            system = body.get("systemInstruction") or {"parts": []}
+            return "".join(part["text"] for part in system["parts"])
         case _:
             return str(body.get("instructions") or "")
 
@@ -668,6 +730,8 @@ def test_any_json_object_is_a_format_or_an_instruction(
         assert [] == losses(done)
 
 
+# Targets with a flag for strict schemas and a field for a short user id.
+OPENAI: Final = [pair for pair in pairs() if pair[1] in ("chat", "responses")]
 OPEN: Final = {**PARAMETERS, "additionalProperties": True}
 SCHEMAS: Final = {
     "closed": (PARAMETERS, True),
@@ -684,7 +748,7 @@ SCHEMAS: Final = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.parametrize(("source", "target"), [pair for pair in pairs() if pair[1] != "anthropic"])
+@pytest.mark.parametrize(("source", "target"), OPENAI)
 def test_a_schema_is_strict_if_every_level_of_it_is(source: str, target: str, name: str) -> None:
     schema, strict = SCHEMAS[name]
     profile = structs.replace(PROFILE, supports_strict=True)
@@ -717,8 +781,7 @@ def asks_user(source: str, user_id: str) -> dict[str, Any]:
 def test_one_user_has_one_id_at_chat_and_responses_upstreams(user_id: str) -> None:
     sent = {
         written(translated(source, target, asks_user(source, user_id)))["user"]
-        for source, target in pairs()
-        if target != "anthropic"
+        for source, target in OPENAI
     }
 
     (only,) = sent
@@ -803,8 +866,12 @@ def test_an_instruction_between_turns_is_kept_where_it_is_taken(source: str, tar
     asked = conversation(source, ("user", "q"), ("system", "S"))
     done = translated(source, target, asked)
 
-    assert [("user", ["q"]), ("system", ["S"])] == texts(target, written(done))
-    assert [] == losses(done)
+    if target == "gemini":  # it has no role for it
+        assert [("user", ["q", REMINDER])] == texts(target, written(done))
+        assert ["system_midturn_emulated"] == [code for code, _, _ in losses(done)]
+    else:
+        assert [("user", ["q"]), ("system", ["S"])] == texts(target, written(done))
+        assert [] == losses(done)
 
 
 NAMES: Final = {
@@ -814,7 +881,7 @@ NAMES: Final = {
 }
 
 
-@pytest.mark.parametrize(("source", "target"), list(product(DIALECTS, DIALECTS)))
+@pytest.mark.parametrize(("source", "target"), list(product(DIALECTS, TARGETS)))
 def test_a_call_without_a_name_in_the_history_is_a_400(source: str, target: str) -> None:
     history = json.loads(json.dumps(HISTORIES[source]).replace('"name": "t"', '"name": ""'))
     with pytest.raises(MalformedError) as error:

@@ -27,7 +27,7 @@ from dragoman.dialects.request_policy import (
     wanted_effort,
 )
 from dragoman.dialects.server_tools import SET_UP_BESIDE, in_own_words
-from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_flag, weakened
+from dragoman.dialects.tool_policy import parallel_flag, thinking_beside_choice
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
@@ -230,20 +230,13 @@ class _Encoder:
     # --- reasoning and tools ------------------------------------------------------------------------
 
     def _agree(self, choice: OutChoice) -> tuple[ReasoningSettings, OutChoice | None]:
-        """Return the thinking and the tool choice for an upstream that may refuse both together.
-
-        DeepSeek and Moonshot think unless the request turns it off, so a request without settings counts
-        as one with thinking.
-        """
-        thinking, asked = self._request.reasoning, self._request.tool_choice
-        if asked is None or asked.mode not in ("required", "tool") or choice == "auto":
-            return thinking, choice
-        if is_off(thinking) or self._profile.forced_tool_choice_with_thinking:
-            return thinking, choice
-        if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
-            weakened(self._request, asked, self.losses)
-            return thinking, "auto"
-        return ReasoningSettings(mode="off"), choice
+        """Return the thinking and the tool choice for an upstream that may refuse both together."""
+        asked = self._request.tool_choice
+        forced = asked is not None and asked.mode in ("required", "tool") and choice != "auto"
+        thinking, weak = thinking_beside_choice(
+            self._request, self._profile, self.losses, forced=forced
+        )
+        return thinking, "auto" if weak else choice
 
     def _without_thinking(self, thinking: ReasoningSettings) -> ReasoningSettings:
         """Turn thinking off for a search that the upstream runs only without it."""

@@ -26,6 +26,7 @@ from dragoman.dialects.request_policy import (
     wanted_effort,
 )
 from dragoman.dialects.server_tools import SET_UP_BESIDE
+from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
@@ -132,7 +133,12 @@ class _Encoder:
         self._report_unsupported()
         history = History(request, self._target, self.losses)
         tools, choice = encode_tools(request, self._target, self.losses)
-        config = self._config()
+        thinking, weak = thinking_beside_choice(
+            request, self._profile, self.losses, forced=choice is not None and choice.forced
+        )
+        if weak:
+            choice = schema.AUTO_CHOICE
+        config = self._config(thinking)
         system = self._system(history)
         body: dict[str, object] = {"model": self._model}
         if request.stream:
@@ -177,7 +183,7 @@ class _Encoder:
 
     # --- settings ---------------------------------------------------------------------------------
 
-    def _config(self) -> dict[str, object]:
+    def _config(self, reasoning: ReasoningSettings) -> dict[str, object]:
         request, profile = self._request, self._profile
         config: dict[str, object] = {}
         if request.sampling != NO_SAMPLING:
@@ -194,7 +200,7 @@ class _Encoder:
             self._logprobs(config)
         if request.format.kind != "text":
             self._format(config)
-        thinking = self._thinking()
+        thinking = self._thinking(reasoning)
         if thinking is not None:
             config["thinkingConfig"] = thinking
         return config
@@ -233,8 +239,7 @@ class _Encoder:
                     self._lose("schema_rewritten", "format")
                 config["responseSchema"] = rewritten
 
-    def _thinking(self) -> schema.ThinkingConfig | None:
-        thinking = self._request.reasoning
+    def _thinking(self, thinking: ReasoningSettings) -> schema.ThinkingConfig | None:
         shown = True if thinking.show in ("summary", "full") else None
         if self._profile.reasoning_control == "none":
             if thinking.mode != "default":

@@ -156,6 +156,15 @@ class FunctionCallingConfig(Struct, frozen=True, gc=False, rename="camel", omit_
 class ToolConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     function_calling_config: FunctionCallingConfig | None = None
 
+    @property
+    def forced(self) -> bool:
+        """A function must be called."""
+        config = self.function_calling_config
+        return config is not None and config.mode == "ANY"
+
+
+AUTO_CHOICE: Final = ToolConfig(FunctionCallingConfig("AUTO"))
+
 
 class ThinkingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     include_thoughts: bool | None = None

@@ -13,7 +13,6 @@ from dragoman.dialects.history_policy import GO_ON, go_on_loss, place_instructio
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
-    is_off,
     output_format,
     output_limit,
     refuse_losses,
@@ -28,7 +27,7 @@ from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.server_tools import kind_of
-from dragoman.dialects.tool_policy import forced_tool_with_thinking
+from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
@@ -173,14 +172,12 @@ class _Encoder:
 
     def _agree(self, toolset: Toolset) -> ReasoningSettings:
         """Return the thinking to ask for; an upstream may refuse it beside a forced tool."""
-        thinking = self._request.reasoning
-        accepts_both = self._profile.forced_tool_choice_with_thinking
-        if not toolset.forced or is_off(thinking) or accepts_both:
-            return thinking
-        if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
-            toolset.weaken()
-            return thinking
-        return ReasoningSettings(mode="off")
+        thinking, weak = thinking_beside_choice(
+            self._request, self._profile, self.losses, forced=toolset.forced
+        )
+        if weak:
+            toolset.choice = "auto"
+        return thinking
 
     # --- the conversation -----------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from dragoman.dialects.tool_policy import (
     parallel_flag,
     refuse_schemaless,
     strict_flag,
-    weakened,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -255,12 +254,6 @@ class Toolset:
         self.parallel: bool | None = parallel_flag(
             request, profile, losses, has_tools=self.tools is not None
         )
-
-    def weaken(self) -> None:
-        """Let the model decide whether it calls a tool."""
-        if self._request.tool_choice is not None:
-            weakened(self._request, self._request.tool_choice, self._losses)
-            self.choice = "auto"
 
     def _named(self, choice: ToolChoice) -> object:
         tool = self._sent.get((choice.name, choice.namespace))
