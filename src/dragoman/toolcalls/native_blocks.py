@@ -12,7 +12,7 @@ from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits, describe_excess
 from dragoman.toolcalls.findings import NativeFinding, TextChannel
 from dragoman.turn.arguments import CustomInput
-from dragoman.turn.assembler import BlockBuilder
+from dragoman.turn.block_builder import BlockBuilder
 from dragoman.turn.events import (
     CALL_KINDS,
     NO_ARGUMENTS_YET,

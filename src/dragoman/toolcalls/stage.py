@@ -26,7 +26,7 @@ from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.native_blocks import FailedCall, NativeBlocks
 from dragoman.toolcalls.tool_names import DeclaredTools
-from dragoman.turn.assembler import half_input
+from dragoman.turn.block_builder import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
     REASONING,
