@@ -8,7 +8,7 @@ import pytest
 from dragoman import Limits, Profile, Translator, decode_tools
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.translate import make_exchange
+from dragoman.exchange_setup import make_exchange
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from tests.support.chat import DONE, USAGE, chunk, payloads

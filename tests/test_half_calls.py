@@ -17,8 +17,9 @@ import pytest
 from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
+from dragoman.exchange_setup import answer_stages, make_exchange
 from dragoman.simulator.native import FAMILIES, NativeCall
-from dragoman.translate import Translator, answer_stages, make_exchange, translate_body
+from dragoman.translate import Translator, translate_body
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Event, Fault
 from dragoman.turn.request import Tool

@@ -13,9 +13,7 @@ from typing import Final, Literal, Unpack
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import MisuseError, TooLargeError
-from dragoman.toolcalls.findings import NativeFinding
-from dragoman.toolcalls.format import Format
-from dragoman.translate import (
+from dragoman.exchange_setup import (
     ExchangeOptions,
     answer_stages,
     fault_of,
@@ -23,6 +21,8 @@ from dragoman.translate import (
     make_exchange,
     read_whole,
 )
+from dragoman.toolcalls.findings import NativeFinding
+from dragoman.toolcalls.format import Format
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
     Event,
@@ -142,7 +142,7 @@ def read_body(
     What came before the failure is in it, the block that was open included.
     """
     exchange = make_exchange(**options)
-    events = read_whole(body, dialect(source), exchange)
+    events = read_whole(body, dialect(source).frame_reader(exchange), exchange)
     for stage in answer_stages(exchange, options.get("tools"), stop, model, native_format):
         events = stage.feed(events)
     folder = Folder()

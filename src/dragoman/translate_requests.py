@@ -467,7 +467,7 @@ def fault_of_request(error: DragomanError) -> Fault:
 
 
 def decode_tools(body: bytes) -> tuple[Tool, ...]:
-    """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
+    """Read a JSON list of tool definitions, each in the shape of any dialect.
 
     Args:
         body: The list, as JSON text.

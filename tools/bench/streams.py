@@ -15,7 +15,7 @@ from typing import Final
 from tools.bench.traffic import FIXED_PATHS
 
 from dragoman.dialects import dialect
-from dragoman.translate import make_exchange
+from dragoman.exchange_setup import make_exchange
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,

@@ -13,10 +13,11 @@ from msgspec import structs
 
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
+from dragoman.exchange_setup import make_exchange
 from dragoman.gateway.config.settings import Timeouts
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.routing import Hop
-from dragoman.translate import Translator, make_exchange
+from dragoman.translate import Translator
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
 

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError, TooLargeError
+from dragoman.exchange_setup import ExchangeOptions, fault_of
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.continuations import Bounds, Paused
 from dragoman.gateway.fault_replies import FaultRedaction, JsonResponse
@@ -39,13 +40,7 @@ from dragoman.gateway.traces import AttemptTrace, RequestTrace
 from dragoman.gateway.upstream_request import UpstreamRequest
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
-from dragoman.translate import (
-    ExchangeOptions,
-    Translator,
-    Watcher,
-    fault_of,
-    translate_body,
-)
+from dragoman.translate import Translator, Watcher, translate_body
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, STOP, Fault, Finish, Usage
 from dragoman.turn.request import Request

@@ -17,9 +17,9 @@ from dragoman.context import Exchange
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import DragomanError, TooLargeError
+from dragoman.exchange_setup import read_whole
 from dragoman.limits import Limits
 from dragoman.recorder.recording import AttemptRecord, Recording
-from dragoman.translate import read_whole
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -167,7 +167,7 @@ def body_rows(data: bytes, arrivals: Arrivals) -> list[Row]:
 def body_call_ids(data: bytes, dialect: Dialect, exchange: Exchange) -> list[str]:
     """Return the ids of the calls in a complete body; nothing if it cannot be read."""
     try:
-        return call_ids(read_whole(data, dialect, exchange))
+        return call_ids(read_whole(data, dialect.frame_reader(exchange), exchange))
     except DragomanError:
         return []
 

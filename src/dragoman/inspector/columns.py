@@ -11,6 +11,7 @@ from msgspec import Struct
 from dragoman.context import Exchange
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError
+from dragoman.exchange_setup import make_exchange
 from dragoman.inspector import answer_rows as rows_of
 from dragoman.inspector.answer_rows import Arrivals, Row
 from dragoman.inspector.calls import Call, marker_owners
@@ -20,7 +21,6 @@ from dragoman.recorder.positions import ByteRange, NativePositions, native_posit
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.recorder.replay import exchange_options
 from dragoman.toolcalls.findings import NativeFinding
-from dragoman.translate import make_exchange
 from dragoman.turn.events import CALL_KINDS, BlockStart, Event
 
 _EVENT: Final = msgspec.json.Decoder(Event)

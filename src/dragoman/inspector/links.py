@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError
+from dragoman.exchange_setup import make_exchange
 from dragoman.inspector.answer_rows import Row, stream_frames
 from dragoman.recorder.lines import Translation
 from dragoman.recorder.recording import AttemptRecord, Recording
@@ -24,7 +25,6 @@ from dragoman.recorder.replay import (
     recorded_translator,
 )
 from dragoman.toolcalls.findings import NativeFinding
-from dragoman.translate import make_exchange
 from dragoman.turn.events import (
     ArgsDelta,
     Event,

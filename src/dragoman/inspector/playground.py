@@ -16,6 +16,7 @@ from dragoman.context import Exchange
 from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import DragomanError, PeerError
+from dragoman.exchange_setup import fault_of, make_exchange
 from dragoman.inspector.calls import Call, Marker, find_calls
 from dragoman.inspector.links import delta_text
 from dragoman.inspector.meaning import MeaningRow, meaning_row
@@ -23,7 +24,6 @@ from dragoman.recorder.positions import NativePositions
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.marker_positions import MarkerTracer, NativeMarker
 from dragoman.toolcalls.stage import NativeCalls, Splitter, ThinkTags
-from dragoman.translate import fault_of, make_exchange
 from dragoman.translate_requests import decode_tools
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import (

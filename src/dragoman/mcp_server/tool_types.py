@@ -44,7 +44,7 @@ ToolDefinition: TypeAlias = Annotated[
 ]
 ToolDefinitions: TypeAlias = Annotated[
     list[ToolDefinition],
-    Meta(description="Tool definitions, each in the shape of any of the three dialects."),
+    Meta(description="Tool definitions, each in the shape of any dialect."),
 ]
 FormatName: TypeAlias = Annotated[
     str,

@@ -15,12 +15,12 @@ from msgspec import Struct
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import PeerError
+from dragoman.exchange_setup import make_exchange, read_whole
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.recorder.replay import exchange_options
 from dragoman.toolcalls.findings import TextChannel
 from dragoman.toolcalls.marker_positions import MarkerTracer
 from dragoman.toolcalls.stage import Splitter, native_stages
-from dragoman.translate import make_exchange, read_whole
 from dragoman.turn.events import BlockStart, Event, ReasoningDelta, TextDelta, expand_runs
 from dragoman.wire.sse import SSEReader
 
@@ -112,7 +112,7 @@ def native_positions(recording: Recording, attempt: AttemptRecord) -> NativePosi
     trace = _Trace(stage)
     data = b"".join(attempt.pieces())
     if not how.stream or data.lstrip()[:1] == b"{":
-        trace.feed(read_whole(data, source, exchange), _Frame(0, data))
+        trace.feed(read_whole(data, source.frame_reader(exchange), exchange), _Frame(0, data))
         return trace.positions()
     reader = StreamReader(source.frame_reader(exchange), exchange)
     try:

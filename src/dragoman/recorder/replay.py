@@ -10,11 +10,12 @@ from msgspec import Raw, Struct
 from dragoman.context import Exchange
 from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
+from dragoman.exchange_setup import ExchangeOptions
 from dragoman.recorder.lines import Translation, encode_events
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import own_format
-from dragoman.translate import ExchangeOptions, Translator, translate_body
+from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import read_request
 from dragoman.turn.events import Event, Fault, expand_runs
 from dragoman.turn.request import Request

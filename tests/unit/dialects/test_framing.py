@@ -8,8 +8,8 @@ import pytest
 from dragoman.context import Exchange
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
+from dragoman.exchange_setup import read_whole
 from dragoman.profiles.profile import Profile
-from dragoman.translate import read_whole
 from dragoman.turn.events import Event, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.losses import Loss
 
@@ -50,7 +50,9 @@ def test_s22_a_stream_without_data_is_empty(name: str, stream: bytes) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("body", [b"", b" \n"])
 def test_s22_a_body_without_content_is_empty(name: str, body: bytes) -> None:
-    assert [EMPTY] == read_whole(body, dialect(name), Exchange(profile=Profile(name="p")))
+    exchange = Exchange(profile=Profile(name="p"))
+
+    assert [EMPTY] == read_whole(body, dialect(name).frame_reader(exchange), exchange)
 
 
 @pytest.mark.parametrize("name", DIALECTS)

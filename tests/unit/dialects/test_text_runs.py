@@ -10,8 +10,9 @@ from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import TooLargeError
+from dragoman.exchange_setup import make_exchange
 from dragoman.limits import Limits
-from dragoman.translate import Translator, make_exchange
+from dragoman.translate import Translator
 from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import (
     ArgsDelta,

@@ -576,7 +576,7 @@ def _unknown_provider(name: str) -> str:
     if not name:
         return "the name does not show which provider it is; write `provider/model`"
     return (
-        f"provider `{name}` is not known; if it speaks one of the three dialects, add an "
+        f"provider `{name}` is not known; if it speaks one of the four dialects, add an "
         "`[upstreams.NAME]` table for it"
     )
 

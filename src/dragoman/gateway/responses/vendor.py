@@ -17,6 +17,7 @@ from msgspec import structs
 from dragoman.dialects import dialect
 from dragoman.dialects.stored_responses import error_event, is_last_event
 from dragoman.errors import PeerError, TooLargeError
+from dragoman.exchange_setup import fault_of
 from dragoman.gateway.accept import admit, may_name, read_client_request
 from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
@@ -28,7 +29,6 @@ from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream_places import take_place
 from dragoman.redaction import hide_in_json
-from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind, Usage
