@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.server_tools import SET_UP_BESIDE
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import CODES, Loss
@@ -89,6 +90,35 @@ def refuse_losses(losses: Iterable[Loss]) -> None:
         if loss.code not in HARMLESS:
             detail = f": {loss.detail}" if loss.detail else ""
             raise UntranslatableError(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+
+
+# --- fields that only the client's dialect has ------------------------------------------------------
+
+# Values that ask for nothing.
+_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
+# Vendors' ways to ask for thinking, which are part of `Request.reasoning` if they were understood.
+_THINKING: Final = frozenset(
+    {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
+)
+# Without these, the answer would not be what was asked for.
+_NEEDED: Final = frozenset({"audio", "compaction", "container", "thread"})
+
+
+def report_foreign_fields(request: Request, losses: list[Loss]) -> None:
+    """Report the fields of another dialect that the upstream has no place for.
+
+    Raises:
+        UntranslatableError: the answer would not be what was asked for without one of them.
+    """
+    for name, raw in request.extensions.items():
+        value = bytes(raw)
+        if value in _NOTHING or name in SET_UP_BESIDE:
+            continue
+        if name in _THINKING and request.reasoning != ReasoningSettings():
+            continue
+        if name in _NEEDED or (name == "modalities" and b"audio" in value):
+            raise UntranslatableError(f"the target has no `{name}`", path=f"$.{name}")
+        losses.append(Loss("field_dropped", f"$.{name}"))
 
 
 # --- thinking ---------------------------------------------------------------------------------------

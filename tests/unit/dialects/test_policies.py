@@ -594,6 +594,67 @@ def test_an_answer_of_no_tokens_goes_to_messages_upstreams_only(source: str, tar
     assert "only fills a prompt cache" in reason
 
 
+FOREIGN: Final[dict[str, dict[str, Any]]] = {
+    "chat": {"prediction": {"type": "content", "content": "x"}, "min_p": 0.1, "vendors_own": 1},
+    "anthropic": {"context_management": {"edits": [1]}, "workspace_id": "w"},
+    "responses": {"truncation": "auto", "vendors_own": 1},
+}
+
+
+@each()
+def test_fields_that_the_target_lacks_are_reported(source: str, target: str) -> None:
+    done = translated(source, target, FOREIGN[source])
+
+    assert {("field_dropped", f"$.{name}", "") for name in FOREIGN[source]} == {*losses(done)}
+    assert not FOREIGN[source].keys() & written(done).keys()
+
+
+@each()
+@pytest.mark.parametrize("value", [None, False, [], {}, ""])
+def test_fields_that_ask_for_nothing_are_not_reported(
+    source: str, target: str, value: object
+) -> None:
+    assert [] == losses(translated(source, target, dict.fromkeys(FOREIGN[source], value)))
+
+
+@each("chat")
+def test_a_way_to_ask_for_thinking_is_reported_only_if_it_was_not_understood(
+    source: str, target: str
+) -> None:
+    profile = by_effort(target)
+    understood = translated(source, target, {"reasoning": {"effort": "high"}}, profile)
+    other = translated(source, target, {"chat_template_kwargs": {"style": "x"}}, profile)
+
+    assert [] == losses(understood)
+    assert [("field_dropped", "$.chat_template_kwargs", "")] == losses(other)
+
+
+NEEDED: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    "chat": (
+        {"audio": {"voice": "alloy", "format": "wav"}},
+        {"modalities": ["text", "audio"]},
+    ),
+    "anthropic": tuple(
+        {name: value}
+        for name, value in (
+            ("container", "c"),
+            ("thread", {"id": "t"}),
+            ("compaction", {"on": True}),
+        )
+    ),
+}
+
+
+@each("chat", "anthropic")
+def test_fields_that_the_answer_depends_on_are_refused(source: str, target: str) -> None:
+    for asked in NEEDED[source]:
+        (name,) = asked
+        code, path, reason = refused(source, target, asked)
+
+        assert ("unsupported_parameter", f"$.{name}") == (code, path)
+        assert f"the target has no `{name}`" in reason
+
+
 # --- sampling ---------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from dragoman.dialects.request_policy import (
     refuse_losses,
     refuse_unsupported,
     report_conversion,
+    report_foreign_fields,
     sampling_fields,
     wanted_effort,
 )
@@ -37,7 +38,6 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     Part,
     ReasoningPart,
-    ReasoningSettings,
     Request,
     TextPart,
     Tool,
@@ -121,13 +121,6 @@ def _by_budget(request: Request, max_tokens: int, display: str | None, losses: l
 _SERVICE_TIERS: Final = {tier: name for name, tier in schema.TIERS.items()}
 
 _LEAST_TOP_P: Final = 0.95  # beside thinking
-
-# Values that ask for nothing, and fields that are part of `Request.reasoning` already.
-_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
-
-_REASONING_FIELDS: Final = frozenset(
-    {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
-)
 
 
 # --- for an upstream -----------------------------------------------------------------------------
@@ -312,15 +305,7 @@ class _Encoder:
         request = self._request
         if request.dialect == "anthropic":
             return {name: request.extensions[name] for name in sorted(request.extensions)}
-        for name, raw in sorted(request.extensions.items()):
-            value = bytes(raw)
-            if value in _NOTHING or (
-                name in _REASONING_FIELDS and request.reasoning != ReasoningSettings()
-            ):
-                continue
-            if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise UntranslatableError("this model does not produce audio", path=f"$.{name}")
-            self.losses.append(Loss("field_dropped", f"$.{name}"))
+        report_foreign_fields(request, self.losses)
         return {}
 
 

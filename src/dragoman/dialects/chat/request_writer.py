@@ -21,14 +21,14 @@ from dragoman.dialects.request_policy import (
     refuse_losses,
     refuse_unsupported,
     report_conversion,
+    report_foreign_fields,
     sampling_fields,
     strict_output,
     user_id_for,
     wanted_effort,
 )
-from dragoman.dialects.server_tools import SET_UP_BESIDE, in_own_words
+from dragoman.dialects.server_tools import in_own_words
 from dragoman.dialects.tool_policy import parallel_flag, thinking_beside_choice
-from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.answer import Answer
@@ -111,10 +111,6 @@ def _report_switch(request: Request, thinking: ReasoningSettings, losses: list[L
 _WITH_USAGE: Final = {"include_usage": True}
 
 _NO_THINKING: Final = "the upstream does not think while it searches"
-_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""'})
-
-# Fields of other dialects without which an answer would not be what was asked for.
-_NEEDED: Final = frozenset({"container", "thread", "compaction", "audio"})
 
 
 # --- for an upstream --------------------------------------------------------------------------------
@@ -305,18 +301,12 @@ class _Encoder:
 
     def _extend(self, body: dict[str, object]) -> None:
         """Add what has no place in the turn language: the client's own fields, and the profile's."""
-        for name, raw in self._request.extensions.items():
-            if self._native:
+        if not self._native:
+            report_foreign_fields(self._request, self.losses)
+        else:
+            for name, raw in self._request.extensions.items():
                 if name not in FIELDS or self._keeps_own(self._request.reasoning):
                     body.setdefault(name, raw)
-            elif bytes(raw) in _NOTHING or name in SET_UP_BESIDE:
-                continue
-            elif name in _NEEDED:
-                raise UntranslatableError(
-                    f"`{name}` cannot be carried to the target", path=f"$.{name}"
-                )
-            else:
-                self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:
             body.setdefault(name, Raw(value.encode()))
 

@@ -22,12 +22,11 @@ from dragoman.dialects.request_policy import (
     refuse_losses,
     refuse_unsupported,
     report_conversion,
+    report_foreign_fields,
     sampling_fields,
     wanted_effort,
 )
-from dragoman.dialects.server_tools import SET_UP_BESIDE
 from dragoman.dialects.tool_policy import thinking_beside_choice
-from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.losses import Loss
@@ -49,11 +48,6 @@ _BUDGETS: Final = (
     (re.compile(r""), 1, 24_576),
 )
 _NEVER_OFF: Final = re.compile(r"pro")
-# Values that ask for nothing, and fields that are part of `Request.reasoning` already.
-_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
-_REASONING_FIELDS: Final = frozenset(
-    {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
-)
 
 
 _NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._~/:@-]")
@@ -279,20 +273,12 @@ class _Encoder:
 
     def _extend(self, body: dict[str, object], config: dict[str, object]) -> None:
         """Give fields of the client's own dialect back to this one; report those of the others."""
-        request = self._request
-        for name, raw in sorted(request.extensions.items()):
-            if self._native:
-                outer, _, inner = name.partition(".")
-                if outer == "generationConfig" and inner:
-                    config[inner] = raw
-                elif not inner:
-                    body[name] = raw
-                continue
-            value = bytes(raw)
-            if value in _NOTHING or name in SET_UP_BESIDE:
-                continue
-            if name in _REASONING_FIELDS and request.reasoning != ReasoningSettings():
-                continue
-            if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
-            self.losses.append(Loss("field_dropped", f"$.{name}"))
+        if not self._native:
+            report_foreign_fields(self._request, self.losses)
+            return
+        for name, raw in sorted(self._request.extensions.items()):
+            outer, _, inner = name.partition(".")
+            if outer == "generationConfig" and inner:
+                config[inner] = raw
+            elif not inner:
+                body[name] = raw

@@ -17,6 +17,7 @@ from dragoman.dialects.request_policy import (
     output_limit,
     refuse_losses,
     refuse_unsupported,
+    report_foreign_fields,
     sampling_fields,
     strict_output,
     user_id_for,
@@ -28,7 +29,6 @@ from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.server_tools import kind_of
 from dragoman.dialects.tool_policy import thinking_beside_choice
-from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import normalize_history
@@ -86,23 +86,6 @@ _LOGPROBS: Final = "message.output_text.logprobs"
 _SHOWN: Final = {
     ServerKind.WEB_SEARCH: "web_search_call.action.sources",
     ServerKind.CODE: "code_interpreter_call.outputs",
-}
-
-# Fields of other dialects that ask for something no Responses upstream has: without them the request
-# would mean something else.
-_REFUSED: Final[dict[str, frozenset[str]]] = {
-    "anthropic": frozenset({"compaction", "container", "thread"}),
-    "chat": frozenset({"audio"}),
-}
-
-# Fields whose loss is reported; other unknown fields are vendors' own and mean nothing here.
-_DROPPED: Final[dict[str, frozenset[str]]] = {
-    "anthropic": frozenset(
-        {"context_management", "diagnostics", "fallbacks", "inference_geo", "speed"}
-    ),
-    "chat": frozenset(
-        {"min_p", "moderation", "prediction", "repetition_penalty", "web_search_options"}
-    ),
 }
 
 
@@ -266,15 +249,11 @@ class _Encoder:
     def _extensions(self) -> None:
         """Fields that only the client's own dialect has, and those that every request here gets."""
         request = self._request
-        refused = _REFUSED.get(request.dialect, frozenset())
-        dropped = _DROPPED.get(request.dialect, frozenset(request.extensions))
-        for name, raw in request.extensions.items():
-            if request.dialect == "responses":
+        if request.dialect == "responses":
+            for name, raw in request.extensions.items():
                 self._body.setdefault(name, raw)
-            elif name in refused or (name == "modalities" and b"audio" in bytes(raw)):
-                raise UntranslatableError(f"a Responses upstream has no `{name}`", path=f"$.{name}")
-            elif name in dropped:
-                self.losses.append(Loss("field_dropped", f"$.{name}"))
+        else:
+            report_foreign_fields(request, self.losses)
         for name, value in self._profile.extra_fields:
             self._body.setdefault(name, Raw(value.encode()))
 

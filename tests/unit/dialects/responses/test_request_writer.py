@@ -732,7 +732,10 @@ def test_settings_that_the_dialect_lacks_are_reported() -> None:
         temperature=0.5, top_k=3, seed=1, frequency_penalty=0.1, logit_bias=Raw(b"{}")
     )
     request = ask(
-        sampling=sampling, verbosity="low", tier="flex", extensions={"prediction": Raw(b"{}")}
+        sampling=sampling,
+        verbosity="low",
+        tier="flex",
+        extensions={"prediction": Raw(b'{"type":"content"}')},
     )
 
     assert 0.5 == body(request)["temperature"]
@@ -782,8 +785,8 @@ def test_fields_of_its_own_dialect_pass() -> None:
     [
         ({"count": 2}, "$.n"),
         ({"extensions": {"modalities": Raw(b'["text","audio"]')}}, "$.modalities"),
-        ({"extensions": {"audio": Raw(b"{}")}}, "$.audio"),
-        ({"dialect": "anthropic", "extensions": {"thread": Raw(b"[]")}}, "$.thread"),
+        ({"extensions": {"audio": Raw(b'{"voice":"v"}')}}, "$.audio"),
+        ({"dialect": "anthropic", "extensions": {"thread": Raw(b"[{}]")}}, "$.thread"),
         ({"dialect": "anthropic", "max_output": 0}, "$.max_tokens"),
         ({"dialect": "responses", "previous_id": "resp_1"}, "$.previous_response_id"),
     ],
