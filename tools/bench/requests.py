@@ -2,6 +2,7 @@
 
 import msgspec
 from tools.bench.measure import Row, ratio_of
+from tools.bench.traffic import agent_tools
 
 from dragoman.dialects.anthropic import schema as anthropic
 from dragoman.dialects.chat import schema as chat
@@ -11,26 +12,7 @@ from dragoman.translate_requests import translate_request
 
 def agent_request() -> bytes:
     """Return a Messages request of about 20 KB with 20 tools."""
-    schema = {
-        "type": "object",
-        "properties": {
-            f"parameter_{at}": {
-                "type": "string",
-                "description": "What this parameter is for, at some length.",
-            }
-            for at in range(5)
-        },
-        "required": ["parameter_0"],
-        "additionalProperties": False,
-    }
-    tools = [
-        {
-            "name": f"tool_{at}",
-            "description": "Do one thing and do it well. " * 6,
-            "input_schema": schema,
-        }
-        for at in range(20)
-    ]
+    tools = agent_tools(20, parameters=5, sentences=6)
     messages: list[object] = [{"role": "user", "content": "Please fix the failing test. " * 10}]
     for at in range(5):
         messages.append(

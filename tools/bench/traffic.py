@@ -96,8 +96,8 @@ def request_bytes(
     return head.encode() + body
 
 
-def _messages_request(case: str) -> dict[str, object]:
-    kind = workload(case)
+def agent_tools(count: int, *, parameters: int, sentences: int) -> list[dict[str, object]]:
+    """Return definitions of tools as a coding agent declares them to Messages."""
     schema = {
         "type": "object",
         "properties": {
@@ -105,19 +105,24 @@ def _messages_request(case: str) -> dict[str, object]:
                 "type": "string",
                 "description": "What this parameter is for, at some length.",
             }
-            for at in range(6)
+            for at in range(parameters)
         },
         "required": ["parameter_0"],
         "additionalProperties": False,
     }
-    tools = [
+    return [
         {
             "name": f"tool_{at}",
-            "description": "Do one thing and do it well. " * 12,
+            "description": "Do one thing and do it well. " * sentences,
             "input_schema": schema,
         }
-        for at in range(12)
+        for at in range(count)
     ]
+
+
+def _messages_request(case: str) -> dict[str, object]:
+    kind = workload(case)
+    tools = agent_tools(12, parameters=6, sentences=12)
     messages: list[dict[str, object]] = [
         {"role": "user", "content": "Please fix the failing test. " * 10}
     ]

@@ -277,7 +277,9 @@ class Results:
                 inside += self._parts.user(one, path)
             elif self._policy == "placeholder":
                 kind = "image" if isinstance(one, ImagePart) else "document"
-                self._losses.append(Loss("tool_content_flattened", path, f"an {kind} was left out"))
+                self._losses.append(
+                    Loss("tool_content_flattened", path, f"the {kind} was left out")
+                )
                 inside.append(TextOut(f"[{kind} omitted]"))
             else:
                 moved += 1
