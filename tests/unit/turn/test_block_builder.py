@@ -1,4 +1,4 @@
-"""Blocks are opened and ended one after another, whoever makes them."""
+"""The blocks of an answer are opened and ended one after another."""
 
 import pytest
 
