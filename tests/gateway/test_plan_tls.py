@@ -21,7 +21,7 @@ ANYTHING = {
 async def status(tls: Tls) -> int:
     """Return what a server of a private authority answers."""
     shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    shown.load_cert_chain(certificate("server.pem"))
+    shown.load_cert_chain(certificate("old-server.pem"))
     async with peer(http(b"hello"), tls=shown) as server:
         connector = Connector()
         url = URL(server.url.replace("http:", "https:"))

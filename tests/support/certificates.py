@@ -53,7 +53,8 @@ def _sign(name: str, by: _Made | None, last_day: int, *extensions: x509.Extensio
         .not_valid_before(now - 30 * _DAY)
         .not_valid_after(now + last_day * _DAY)
     )
-    for one in extensions:
+    owned = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    for one in (*extensions, *(() if by else (owned,))):
         made = made.add_extension(one, critical=isinstance(one, x509.BasicConstraints))
     return _Made(made.sign(key if by is None else by.key, hashes.SHA256()), key)
 
@@ -75,7 +76,13 @@ def _authority(name: str) -> _Made:
 
 def _server(by: _Made, names: Sequence[x509.GeneralName] = _HERE, *, last_day: int = 30) -> _Made:
     purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return _sign("a server", by, last_day, x509.SubjectAlternativeName(names), purpose)
+    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.key.public_key())
+    return _sign("a server", by, last_day, x509.SubjectAlternativeName(names), purpose, signer)
+
+
+def _server_of_old(by: _Made) -> _Made:
+    """Return what many companies' authorities sign: nothing in it names the key of its signer."""
+    return _sign("a server", by, 30, x509.SubjectAlternativeName(_HERE))
 
 
 def _client(by: _Made) -> _Made:
@@ -90,6 +97,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     client = _client(authority)
     both = {
         "server.pem": _server(authority),  # 127.0.0.1 and localhost
+        "old-server.pem": _server_of_old(authority),
         "wrong-host.pem": _server(authority, _ELSEWHERE),
         "expired.pem": _server(authority, last_day=-1),
         "client.pem": client,

@@ -19,6 +19,7 @@ from dragoman.transport.connection import Connection, ProxyServer, Server
 from dragoman.transport.failures import TransportError
 from dragoman.transport.proxy import Proxy
 from dragoman.transport.reply import Reply
+from dragoman.transport.tls import TLS
 
 USER_AGENT: Final = f"dragoman/{__version__}"
 _ALWAYS: Final = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "identity"}
@@ -111,7 +112,7 @@ class Connector:
         if not isinstance(tls, bool):
             return tls
         if self._usual_tls is None:
-            self._usual_tls = ssl.create_default_context()
+            self._usual_tls = TLS().context(environment=True)
         return self._usual_tls
 
     # --- connections -----------------------------------------------------------------------------------

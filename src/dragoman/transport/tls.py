@@ -33,6 +33,7 @@ class TLS(Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: a file cannot be read or holds no certificate.
         """
+        # Not `ssl.create_default_context`: from Python 3.13 on it refuses what many companies' authorities sign.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             if self.ca:

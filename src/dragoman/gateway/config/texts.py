@@ -64,6 +64,8 @@ def _address(text: str) -> str | Problem:
         _ = parts.port  # raises if it is not a port number
         # As the name is looked up: a label may be empty, too long, or have characters of no name.
         (URL(text).raw_host or "").encode("idna")
+    except UnicodeError:
+        return Problem("not an address: its host is not a valid name")
     except ValueError as error:
         return Problem(f"not an address: {error}")
     if parts.scheme not in ("http", "https") or "://" not in text:

@@ -262,7 +262,7 @@ BARE = (
         # names
         (
             '[upstreams.up]\nbase_url = "https://a\ufffdb/v1"',
-            "upstreams.up.base_url: not an address: encoding with 'idna' codec failed (UnicodeError: Invalid character '\ufffd')",
+            "upstreams.up.base_url: not an address: its host is not a valid name",
         ),
         (
             '[upstreams."a/b"]\nbase_url = "https://host/v1"',

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_file_stays_within_its_bound(
         one.put(str(number), value, 60.0 + number)
     find(one)
 
-    with sqlite3.connect(tmp_path / "notes") as database:
+    with closing(sqlite3.connect(tmp_path / "notes")) as database:
         (kept,) = database.execute("select sum(length(value)) from notes").fetchone()
     assert kept <= 64 * 1024 * 1024
     assert [None, value] == find(other, "0", "639")
