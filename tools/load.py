@@ -183,7 +183,12 @@ class Load:
             f"memory {first.resident / 1e6:.0f} MB, {grown / 1e6:+.1f} MB, descriptors {more:+}"
             f" in {last.seconds - first.seconds:.0f} s"
         )
-        return wrong > 0 or self.outcomes[CLOSED] > closed or grown > MORE_BYTES or more > MORE_DESCRIPTORS
+        return (
+            wrong > 0
+            or self.outcomes[CLOSED] > closed
+            or grown > MORE_BYTES
+            or more > MORE_DESCRIPTORS
+        )
 
 
 def sample(process: int, begun: float) -> Sample:
