@@ -43,11 +43,14 @@ _ADDRESS: Final = re.compile(_ADDRESS_TEXT)
 _PATTERNS: Final = re.compile(f"{_CREDENTIAL_TEXT} | {_ADDRESS_TEXT}", _HOW)
 # A byte of a secret, or an escape of JSON, which stays: overwriting a half of one would end its string.
 _SECRET_BYTE: Final = re.compile(r"\\u[0-9a-fA-F]{4}|\\.?|.", re.DOTALL)
-# Each match of `_CREDENTIAL` holds one of these, in lower case and with `-` for `_`.
-_HINTS: Final = (
-    b"sk-", b"xai-", b"pplx-", b"fw-", b"tgp-", b"r8-", b"hf-", b"gho-", b"ghp-", b"ghs-", b"ghu-", b"pat-", b"xox",
-    b"aiza", b"akia", b"eyj", b"bearer", b"basic", b"api", b"access", b"auth", b"password", b"secret",
-)  # fmt: skip
+# Each match of `_CREDENTIAL` holds one of these, in lower case and with `-` for `_`; by a part of them that is rarer.
+_HINTS: Final = {
+    b"-": (
+        b"sk-", b"xai-", b"pplx-", b"fw-", b"tgp-", b"r8-", b"hf-", b"gho-", b"ghp-", b"ghs-", b"ghu-", b"pat-",
+    ),
+    b"x": (b"xox",), b"z": (b"aiza",), b"k": (b"akia",), b"j": (b"eyj",), b"ss": (b"access", b"password"),
+    b"eare": (b"bearer",), b"asic": (b"basic",), b"cret": (b"secret",), b"api": (b"api",), b"auth": (b"auth",),
+}  # fmt: skip
 _FOLDED: Final = bytes.maketrans(
     string.ascii_uppercase.encode() + b"_", string.ascii_lowercase.encode() + b"-"
 )
@@ -135,8 +138,7 @@ class Blotter:
         """Return whether bytes have a secret that is not overwritten; nothing of them is remembered."""
         if any(one in data for one in self._needles):
             return True
-        folded = data.translate(_FOLDED)
-        found = [_CREDENTIAL] if any(one in folded for one in _HINTS) else []
+        found = [_CREDENTIAL] if _has_hint(data) else []
         found += [_ADDRESS] if b"://" in data else []
         found += [self._across] if self._across is not None else []
         text = data.decode("latin-1") if found or self._patterns else ""
@@ -173,8 +175,7 @@ class Blotter:
         new = set(parts) - self._clean - self._blotted.keys()
         together = _CUT.join(new)
         self._seen_bytes += len(together)
-        folded = together.translate(_FOLDED)
-        if any(one in together for one in self._needles) or any(one in folded for one in _HINTS):
+        if any(one in together for one in self._needles) or _has_hint(together):
             for part in new:
                 text = part.decode("latin-1")
                 blotted = text if self._within is None else self._within.sub(_blotted, text)
@@ -190,6 +191,14 @@ class Blotter:
 def blotter(secrets: Secrets, patterns: tuple[str, ...]) -> Blotter:
     """Return the blotter of these secrets, which knows what it has seen of earlier exchanges."""
     return Blotter(secrets, patterns)
+
+
+def _has_hint(data: bytes) -> bool:
+    folded = data.translate(_FOLDED)
+    for rare, hints in _HINTS.items():
+        if rare in folded and any(one in folded for one in hints):
+            return True
+    return False
 
 
 def _escape(data: bytes) -> bytes:

@@ -4,11 +4,11 @@ A recording is written while its exchange runs, so that such a secret is noticed
 Then the recording is written once more at its end, with the pieces overwritten.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -18,11 +18,19 @@ from dragoman.redaction import Blotter
 if TYPE_CHECKING:
     from dragoman.recorder.masked_stream import MaskedStream
 
-# The text of an event: a piece of the answer, of its reasoning, or of a call's arguments.
-_PIECE: Final = re.compile(rb'"(?:text|json)":"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _TAIL_BYTES: Final = 1024  # of the pieces before, in which a secret may begin
 # Of events that are looked at together: one by one costs the writer twice as much.
 _LOOK_BYTES: Final = 64 * 1024
+
+
+class _Piece(Struct, frozen=True, gc=False):
+    """What an event adds to the answer, to its reasoning, or to a call's arguments."""
+
+    text: str = ""
+    json: str = ""
+
+
+_PIECES: Final = msgspec.json.Decoder(list[_Piece])
 
 
 class PiecesWatch:
@@ -47,7 +55,8 @@ class PiecesWatch:
         """Look at all that was taken."""
         if self.found or not self._new:
             return
-        text = self._tail + b"".join(_PIECE.findall(b"".join(self._new)))
+        pieces = [one.text or one.json for events in self._new for one in _PIECES.decode(events)]
+        text = self._tail + "".join(pieces).encode()
         self._new.clear()
         self._size = 0
         self._tail = text[-_TAIL_BYTES:]

@@ -7,6 +7,7 @@ secrets, so that this costs the gateway no time.
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 import msgspec
@@ -136,30 +137,34 @@ class FrameBuffer:
     """Bytes of the pipe, from which whole batches are taken."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._held: list[bytes] = []  # the beginning of a batch
+        self._held_bytes = 0
+        self._needed = 0  # bytes with which this batch is complete
 
     def feed(self, data: bytes) -> Iterator[list[tuple[Frame, bytes]]]:
         """Take bytes and yield the batches that are complete."""
-        held = self._held
-        held += data
-        start = 0
-        while len(held) - start >= _LENGTHS.size:
-            size, head = _LENGTHS.unpack_from(held, start)
-            at = start + _LENGTHS.size
-            if at + size > len(held):
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes < self._needed:
+            return
+        data = b"".join(self._held)
+        self._needed = _LENGTHS.size
+        at = 0
+        while at + self._needed <= len(data):
+            size, head = _LENGTHS.unpack_from(data, at)
+            if at + _LENGTHS.size + size > len(data):
+                self._needed = _LENGTHS.size + size
                 break
-            start = at + size
-            with memoryview(held) as view:
-                yield _cut(view[at:start], head)
-        del held[:start]
+            yield _cut(data, at + _LENGTHS.size, head)
+            at += _LENGTHS.size + size
+        self._held = [data[at:]]
+        self._held_bytes = len(data) - at
 
 
-def _cut(batch: memoryview, head: int) -> list[tuple[Frame, bytes]]:
-    with batch, batch[:head] as packed:
-        frames, sizes = _DECODER.decode(packed)
-        found = []
-        at = head
-        for frame, size in zip(frames, sizes, strict=True):
-            found.append((frame, bytes(batch[at : at + size]) if size else b""))
-            at += size
-        return found
+def _cut(data: bytes, at: int, head: int) -> list[tuple[Frame, bytes]]:
+    """Return the frames of the batch whose MessagePack begins at `at`, with their bytes."""
+    frames, sizes = _DECODER.decode(data[at : at + head])
+    ends = list(accumulate(sizes, initial=at + head))
+    return [
+        (frame, data[start:end]) for frame, (start, end) in zip(frames, pairwise(ends), strict=True)
+    ]

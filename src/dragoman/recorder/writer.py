@@ -166,7 +166,7 @@ class ExchangeFile:
         secrets = (*policy.secrets, *credentials_of(began.headers))
         self._blotter = blotter(secrets, policy.patterns)
         self._pieces = PiecesWatch(self._blotter)
-        self._waiting: list[bytes] = []  # lines that are not written yet
+        self._waiting: list[bytes] = []  # parts of lines that are not written yet
         self._size = 0
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
@@ -201,7 +201,7 @@ class ExchangeFile:
         elif kind is frames.Meant:
             events = self._blotter.blot(payload)
             self._pieces.take(events)
-            self._append(b'{"line":"events","events":%b}\n' % events)
+            self._append(b'{"line":"events","events":', events, b"}\n")
         elif kind is frames.Sent:
             at = round(cast("frames.Sent", frame).at, _DIGITS)
             self._line_with(lines.Written(at=at, data=_EMPTY), payload)
@@ -361,19 +361,21 @@ class ExchangeFile:
             text = self._blotter.blot_escaped(data)
         except UnicodeDecodeError:
             payload = msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
-            self._append(b"%b:%b%b" % (before, payload, after))
+            self._append(before, b":", payload, after)
         else:
-            self._append(b'%b:{"text":"%b"}%b' % (before, text, after))
+            self._append(before, b':{"text":"', text, b'"}', after)
 
-    def _append(self, line: bytes) -> None:
-        if self._size + len(line) > self._most:
-            self._dropped += len(line)
+    def _append(self, *line: bytes) -> None:
+        """Write a line, which may be in parts: large ones are copied only once, when they are written."""
+        size = sum(map(len, line))
+        if self._size + size > self._most:
+            self._dropped += size
             return
-        self._size += len(line)
+        self._size += size
         if self._masks:
-            self._append_unmasked(line)
+            self._append_unmasked(b"".join(line))
         else:
-            self._waiting.append(line)
+            self._waiting += line
 
     def _append_unmasked(self, line: bytes) -> None:
         if self._mask is None:
