@@ -391,6 +391,10 @@ class Assembler(BlockBuilder):
             call.waiting.append(fragment)
             self._count_waiting(len(fragment))
 
+    def takes_opaque(self, key: Hashable) -> bool:
+        """Say whether state can still be attached to a call: its block has not ended."""
+        return not self._calls[key].closed
+
     def call_opaque(self, key: Hashable, kind: OpaqueKind, data: str) -> None:
         """Attach a vendor's state to a call."""
         call = self._calls[key]

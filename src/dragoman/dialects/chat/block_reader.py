@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.schema import (
+    KIMI_SEARCH,
     PARTS,
     CallDelta,
     ContentPart,
@@ -349,20 +350,39 @@ class Calls:
         """Emit the calls of Moonshot's search, and return the finish reason of the answer.
 
         The search runs when the call comes back with its arguments as they are: an answer of such calls alone
-        is paused.
+        is paused.  Calls of the client's tools go to the client; the last of them keeps the calls of the search,
+        which return to Moonshot with its result.
         """
-        for call in self.searches:
-            arguments = "".join(call.held)
-            function = {"name": KIMI_SEARCH, "arguments": arguments}
-            raw = {"id": call.id, "type": "builtin_function", "function": function}
+        called = reason is FinishReason.TOOL_CALLS
+        alone = called and len(self.searches) == len(self._calls)
+        raws = [
+            {
+                "id": call.id,
+                "type": "builtin_function",
+                "function": {"name": KIMI_SEARCH, "arguments": "".join(call.held)},
+            }
+            for call in self.searches
+        ]
+        kept = called and not alone and self._keep_searches(raws)
+        for call, raw in zip(self.searches, raws, strict=True):
             self._assembler.server_call(
                 ServerCall(ServerKind.WEB_SEARCH),
                 call_id=call.id,
-                vendor="kimi",
-                raw=Raw(msgspec.json.encode(raw)),
+                vendor="" if kept else "kimi",
+                raw=Raw(b"null") if kept else Raw(msgspec.json.encode(raw)),
+                ran=kept,
             )
-        alone = len(self.searches) == len(self._calls) and reason is FinishReason.TOOL_CALLS
         return FinishReason.PAUSE if alone else reason
+
+    def _keep_searches(self, raws: list[dict[str, object]]) -> bool:
+        """Attach the calls of the search to the last call of the client's tools; return whether that is possible."""
+        self.open_all()
+        last = next((call for call in reversed(self._calls) if not call.search), None)
+        if last is None or not last.opened or not self._assembler.takes_opaque(last.key):
+            return False
+        data = msgspec.json.encode({KIMI_SEARCH: raws}).decode()
+        self._assembler.call_opaque(last.key, OpaqueKind.TOOL_SIGNATURE, data)
+        return True
 
     # --- telling --------------------------------------------------------------------------------
 
@@ -389,10 +409,6 @@ class Calls:
         for fragment in call.held:
             self._assembler.args(call.key, fragment)
         call.held.clear()
-
-
-# The tool that Moonshot runs once the client has sent its call back.
-KIMI_SEARCH: Final = "$web_search"
 
 
 def _echoes(exchange: Exchange) -> bool:

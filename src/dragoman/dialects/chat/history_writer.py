@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from dragoman.context import Target
 from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
 from dragoman.dialects.chat.schema import (
+    KIMI_SEARCH,
     AnyMessageOut,
     AssistantOut,
     Audio,
@@ -25,6 +26,7 @@ from dragoman.dialects.chat.schema import (
     ImageOut,
     MessageOut,
     PartOut,
+    SearchCall,
     TextOut,
     ToolMessageOut,
     UrlOut,
@@ -77,6 +79,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.turn.server_tools import ServerKind
 from dragoman.turn.tools import wire_name
 
 # --- content parts --------------------------------------------------------------------------------
@@ -440,6 +443,10 @@ _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstrea
 
 _CUSTOM: Final = Flavor.CUSTOM
 
+# State of a call that keeps calls of Moonshot's search.
+_KEPT_SEARCHES: Final = f'"{KIMI_SEARCH}"'
+_SEARCHES: Final = msgspec.json.Decoder(dict[str, list[SearchCall]])
+
 # The content of a message that only calls tools.
 EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
 
@@ -465,6 +472,11 @@ class Messages:
         # A turn without reasoning may get some all the same.
         self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
         self._turns: Sequence[Turn] = ()
+        # Moonshot: calls of its search that the answer before kept with a call of the client, and their results.
+        self._searches = profile.chat_search == "kimi" and any(
+            tool.does is ServerKind.WEB_SEARCH for tool in request.tools
+        )
+        self._echoes: Sequence[tuple[CallOut, ToolMessageOut]] = ()
 
     def encode(self, instructions: Sequence[str]) -> list[AnyMessageOut]:
         """Return the messages; `instructions` are added to the client's.
@@ -484,6 +496,7 @@ class Messages:
                 message = self._assistant(turn, at)
                 if message is not None:
                     messages.append(message)
+                    messages += [result for _, result in self._echoes]
             elif turn.role is USER:
                 self._user(turn, messages)
             else:
@@ -592,6 +605,8 @@ class Messages:
         texts: list[str | TextOut] = []  # a part for itself only with a cache mark
         calls: list[CallOut] = []
         thoughts: list[ReasoningPart] = []
+        self._echoes = self._kept_searches(turn) if self._searches else ()
+        calls += [call for call, _ in self._echoes]
         refusal = ""
         after_call = False  # a call came after the last text
         for part in turn.parts:
@@ -602,6 +617,8 @@ class Messages:
             if type(part) is ReasoningPart:
                 thoughts.append(part)
                 continue
+            if type(part) is ServerToolPart and self._echoes:
+                continue  # the search itself goes back
             if type(part) is TextPart and self._plain and not part.citations:
                 text: str | TextOut = part.text
             elif type(part) is RefusalPart and self._profile.supports_store:
@@ -682,14 +699,32 @@ class Messages:
             arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
             call = CallOut(call_id, "function", FunctionCallOut(name, arguments))
         for state in part.opaque:
-            if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
-                self._profile.origin,
-                "chat",
-            ):
+            own = self._is_own(state)
+            searches = _KEPT_SEARCHES in state.data
+            if own and not searches:
                 call.extra_content = Raw(state.data.encode())
-            else:
+            elif not (own and self._searches):
                 self._losses.append(Loss("opaque_dropped", turn.path, f"of call {part.id}"))
         return call
+
+    def _is_own(self, state: OpaqueState) -> bool:
+        return state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
+            self._profile.origin,
+            CHAT_ORIGIN,
+        )
+
+    def _kept_searches(self, turn: Turn) -> list[tuple[CallOut, ToolMessageOut]]:
+        """Return the searches that run when their calls come back, with the arguments as the results, to the byte."""
+        found: list[tuple[CallOut, ToolMessageOut]] = []
+        for part in turn.parts:
+            for state in part.opaque if type(part) is ToolCallPart else ():
+                if not self._is_own(state) or _KEPT_SEARCHES not in state.data:
+                    continue
+                for kept in decode(_SEARCHES, state.data.encode()).get(KIMI_SEARCH, ()):
+                    name, arguments = kept.function.name, kept.function.arguments
+                    call = CallOut(kept.id, kept.type, FunctionCallOut(name, arguments))
+                    found.append((call, ToolMessageOut("tool", kept.id, arguments, name)))
+        return found
 
     # --- the order of messages ----------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.chat.history_writer import Messages
-from dragoman.dialects.chat.schema import JsonSchemaOut
+from dragoman.dialects.chat.schema import JsonSchemaOut, SearchCall
 from dragoman.dialects.chat.tools_writer import Audience, OutChoice, define, encode_tools
 from dragoman.dialects.decoding import decode, entries_of
 from dragoman.dialects.encoding import encode
@@ -462,17 +462,7 @@ def _reference(one: dict[str, Any]) -> dict[str, Any]:
 # --- answers that are paused ------------------------------------------------------------------------
 
 
-class _Function(Struct, frozen=True, gc=False):
-    name: str = ""
-    arguments: str = ""
-
-
-class _EchoedCall(Struct, frozen=True, gc=False):
-    id: str = ""
-    function: _Function = _Function()
-
-
-_ECHOED: Final = msgspec.json.Decoder(_EchoedCall)
+_ECHOED: Final = msgspec.json.Decoder(SearchCall)
 
 
 def continue_request(body: bytes, answer: Answer) -> bytes:

@@ -593,10 +593,11 @@ PartOut: TypeAlias = TextOut | ImageOut | FileOut | AudioOut
 ContentOut: TypeAlias = str | list[PartOut]
 
 
-class ToolMessageOut(Struct, gc=False):
+class ToolMessageOut(Struct, gc=False, omit_defaults=True):
     role: str
     tool_call_id: str
     content: ContentOut
+    name: str = ""  # of Moonshot's own search
 
 
 class MessageOut(Struct, gc=False, omit_defaults=True):
@@ -623,6 +624,23 @@ class CallOut(Struct, gc=False, omit_defaults=True):
     function: FunctionCallOut | None = None
     custom: CustomCallOut | None = None
     extra_content: Raw | None = None
+
+
+# The tool that Moonshot runs once the client has sent its call back.
+KIMI_SEARCH: Final = "$web_search"
+
+
+class SearchFunction(Struct, frozen=True, gc=False):
+    name: str = KIMI_SEARCH
+    arguments: str = ""
+
+
+class SearchCall(Struct, frozen=True, gc=False):
+    """A call of Moonshot's search, as it came."""
+
+    id: str = ""
+    type: str = "builtin_function"
+    function: SearchFunction = SearchFunction()
 
 
 class AssistantOut(Struct, gc=False, omit_defaults=True):

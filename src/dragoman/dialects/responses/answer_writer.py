@@ -439,12 +439,22 @@ class ResponsesWriter:
             self._call = None
             self._cut = call if call.waits else None
             if self._opaque:
-                self._lose("opaque_dropped", "it came after the call's arguments")
+                out += self._late_signature(call.call_id)
             return out
         if self._reasoning.open:
             out, text = self._reasoning.end_text()
             return out + self._reasoning.close(self._seal(text))
         return self._message.close_part() if self._message.part_open else b""
+
+    def _late_signature(self, call_id: str) -> bytes:
+        """Write a reasoning item that keeps what came after the arguments of a call."""
+        sealed = self._seal("", call_id)
+        self._opaque = []
+        if sealed is None:
+            return b""
+        done = self._finish_cut("completed")
+        new_id = self._output.new_id("rs_", "reasoning")
+        return done + self._output.whole(reasoning_item(new_id, [], [], sealed))
 
     def _arguments(self, text: str) -> bytes:
         assert self._call is not None  # noqa: S101 -- the legality table says so

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.decoding import check_messages, decode_at
 from dragoman.dialects.history_policy import check_call_name
@@ -414,13 +414,22 @@ class History:
             self._assistant(path).parts += server_parts(state.data, state.origin) or ()
             return
         if state is not None and state.kind is OpaqueKind.TOOL_SIGNATURE and opened.call_id:
-            self._signatures.setdefault(opened.call_id, []).append(state)
+            self._sign(opened.call_id, state, path)
             return
         if opened.text != shown:
             segments = (ReasoningSegment(opened.text),) if opened.text else ()
         if segments or state is not None:
             opaque = () if state is None else (state,)
             self._assistant(path).parts.append(ReasoningPart(segments, opaque))
+
+    def _sign(self, call_id: str, state: OpaqueState, path: str) -> None:
+        """Give a call its signature, which comes before it or, if it came late, after it."""
+        parts = self._assistant(path).parts
+        for at, part in enumerate(parts):
+            if type(part) is ToolCallPart and part.id == call_id:
+                parts[at] = structs.replace(part, opaque=(*part.opaque, state))
+                return
+        self._signatures.setdefault(call_id, []).append(state)
 
     def _call(self, item: FunctionCallItem | CustomCallItem, path: str) -> None:
         check_call_name(item.name, f"{path}.name")
