@@ -222,7 +222,7 @@ class Translator:
 
     def give_up(self) -> bytes:
         """End a paused answer as it is, and return its end for the client."""
-        if self._continuation is None or self._continuation.paused is None:
+        if self._continuation is None or not self._continuation.waits:
             raise MisuseError("end of an answer that is not paused")
         return self._end_paused(self._continuation.give_up())
 

@@ -18,6 +18,7 @@ from dragoman.gateway.config.settings import (
     Timeouts,
 )
 from dragoman.inspector.columns import take_apart
+from dragoman.recorder.case import corpus_files
 from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 from dragoman.simulator.answer import answer, read
 from tests.gateway.test_server_tools import WAYS
@@ -285,6 +286,32 @@ def test_tokens_and_time_bound_an_answer(bounds: dict[str, Any], stream: bool) -
             assert "continuation_capped" in talk.line["warnings"]
 
 
+@each_way
+def test_time_bounds_a_request_that_is_under_way(stream: bool) -> None:
+    """The upstream sends nothing, or a byte now and then: no timeout of the upstream passes."""
+    with stand(lambda url: make(url, max_seconds=1.5)) as bounded:
+        for client, upstream in PAIRS:
+            model = f"{upstream}/plain+pause:1+late"
+            silent = Talk(bounded, client, f"{model}+stall:0", stream=stream)
+            silent.read()
+            assert 2 == len(silent.sent)
+            assert ("stop", 1) == (silent.line["ended"], silent.line["continued"])
+            assert "continuation_capped" in silent.line["warnings"]
+            assert silent.line["duration_ms"] < 10_000
+
+
+def test_text_that_is_under_way_when_the_time_is_over_is_no_complete_answer() -> None:
+    with stand(lambda url: make(url, max_seconds=1.5)) as bounded:
+        talk = Talk(bounded, "anthropic", "kimi/plain+pause:1+late+stall:700")
+
+    assert 2 == len(talk.sent)
+    assert b'"text_delta"' in talk.body
+    assert "fault" == talk.line["ended"]
+    assert "max_seconds of [continuations]" in talk.line["reason"]
+    with pytest.raises(SDK_ERRORS):
+        talk.read()
+
+
 def test_without_continuations_a_pause_passes_and_moonshot_has_no_search() -> None:
     with stand(lambda url: make(url, max_requests=0)) as single:
         refused = Talk(single, "anthropic", "kimi/plain")
@@ -383,7 +410,7 @@ def test_a_client_that_leaves_ends_the_later_request(gateway: Stand) -> None:
 
 @each_way
 def test_calls_of_the_client_beside_a_search_reach_the_client(gateway: Stand, stream: bool) -> None:
-    """The search would run with the results of the client's tools; the client knows that it did not."""
+    """The search runs when its call comes back with the results of the client's tools."""
     text = 'sim: search oslo\nsim: call run {"n": 1}\nsim: then\nsim: say Done.'
     more: dict[str, Any] = {"tools": [RUN, *SEARCH["anthropic"]["tools"]]}
     talk = Talk(gateway, "anthropic", "kimi/plain", text, stream=stream, **more)
@@ -394,7 +421,7 @@ def test_calls_of_the_client_beside_a_search_reach_the_client(gateway: Stand, st
     (call,) = (one for one in message["content"] if one["type"] == "tool_use")
     assert ("run", {"n": 1}) == (call["name"], call["input"])
     (found,) = (one for one in message["content"] if one["type"] == "web_search_tool_result")
-    assert "unavailable" == found["content"]["error_code"]
+    assert [] == found["content"]
 
     result = {"type": "tool_result", "tool_use_id": call["id"], "content": "ran"}
     turns = [
@@ -404,6 +431,80 @@ def test_calls_of_the_client_beside_a_search_reach_the_client(gateway: Stand, st
     ]
     again = Talk(gateway, "anthropic", "kimi/plain", stream=stream, messages=turns, **more)
     assert "Done." == text_of("anthropic", again.read())
+    (sent,) = again.sent
+    check_echo(sent)
+
+
+def check_echo(sent: dict[str, Any]) -> None:
+    """Check that Moonshot gets its search back as it was, with its arguments as the result."""
+    *_, asked, search, ran = sent["messages"]
+    kept, run = asked["tool_calls"]
+    assert ("builtin_function", "$web_search") == (kept["type"], kept["function"]["name"])
+    assert {
+        "role": "tool",
+        "tool_call_id": kept["id"],
+        "name": "$web_search",
+        "content": kept["function"]["arguments"],
+    } == search
+    assert '"search_id": "\\u0072' in search["content"]
+    assert (run["id"], "ran") == (ran["tool_call_id"], ran["content"])
+    assert "[web search" not in str(asked.get("content"))
+
+
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "anthropic": RUN,
+    "chat": {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}},
+    "responses": {"type": "function", "name": "run", "parameters": {"type": "object"}},
+    "gemini": {"functionDeclarations": [{"name": "run"}]},
+}
+
+
+def turns_after(client: str, text: str, message: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the next request: the answer as the client got it, and the result of its tool."""
+    match client:
+        case "anthropic":
+            (call,) = (one for one in message["content"] if one["type"] == "tool_use")
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "ran"}
+            answered = [
+                {"role": "assistant", "content": message["content"]},
+                {"role": "user", "content": [result]},
+            ]
+            return {"messages": [{"role": "user", "content": text}, *answered]}
+        case "chat":
+            said = message["choices"][0]["message"]
+            result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "ran"}
+            return {"messages": [{"role": "user", "content": text}, said, result]}
+        case "gemini":
+            said = message["candidates"][0]["content"]
+            (call,) = (one["functionCall"] for one in said["parts"] if "functionCall" in one)
+            answer = {"name": "run", "id": call["id"], "response": {"output": "ran"}}
+            back = {"role": "user", "parts": [{"functionResponse": answer}]}
+            return {"contents": [{"role": "user", "parts": [{"text": text}]}, said, back]}
+        case _:
+            (call,) = (one for one in message["output"] if one["type"] == "function_call")
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "ran"}
+            return {"input": [{"role": "user", "content": text}, *message["output"], result]}
+
+
+@each_way
+@pytest.mark.parametrize("client", DIALECTS)
+def test_moonshot_gets_its_search_back_with_the_results_of_the_client(
+    gateway: Stand, client: str, stream: bool
+) -> None:
+    text = 'sim: search oslo\nsim: call run {"n": 1}\nsim: then\nsim: say Done.'
+    search = SEARCH[client]
+    more = search | {"tools": [FUNCTIONS[client], *search.get("tools", [])]}
+    if client == "responses":
+        more |= {"include": ["reasoning.encrypted_content"], "store": False}
+    talk = Talk(gateway, client, "kimi/plain", text, stream=stream, **more)
+    message = talk.read()
+    assert ("tool_calls", ["run"]) == (talk.line["ended"], talk.line["call_names"])
+
+    more |= turns_after(client, text, message)
+    again = Talk(gateway, client, "kimi/plain", stream=stream, **more)
+    assert "Done." == text_of(client, again.read())
+    (sent,) = again.sent
+    check_echo(sent)
 
 
 @each_way
@@ -450,6 +551,16 @@ def test_recordings_have_each_request_and_replay_to_the_same_answer(
         if "error:400" not in attempt.sent.model:
             assert different_bytes(one, again) is None
             assert len(one.attempts) == (4 if "pause:50" in attempt.sent.model else 3)
+        if (
+            attempt.reply is not None
+            and attempt.reply.translation is not None
+            and (attempt.reply.translation.stream and "error:400" not in attempt.sent.model)
+        ):
+            parts = [*one.continued(attempt), attempt]
+            files = corpus_files(one, "case")
+            streams = [files[f"case_{number}/stream.sse"] for number in range(1, len(parts) + 1)]
+            assert [b"".join(part.pieces()) for part in parts] == streams
+            assert b'"reason":"pause"' in files["case_1/events.json"]
         columns = take_apart(one, attempt)
         assert columns.upstream
         if attempt.reply is not None and attempt.reply.translation is not None:

@@ -46,3 +46,6 @@ def test_a_stall_has_its_seconds() -> None:
     row = structs.replace(summarize(PLAIN, client="").row, stalls=((500.0, 3000.0),))
 
     assert [("warn", "The stream stalled for 2.5 s.")] == titles(row)
+    (warned,) = find_warnings(row, PLAIN, (), max_output=100)
+    assert "between 0.50 s and 3.00 s" in warned.text
+    assert "`timeouts.idle`" in warned.text

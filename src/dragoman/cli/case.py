@@ -9,7 +9,8 @@ _HELP: Final = """Make a test of a recording, so that a failure that was seen on
 
 With --pytest, DIR gets a test file and a copy of the recording.  Any project can run it that has installed dragoman:
 the test fails if a later version translates the recorded bytes differently.  Without, DIR gets a case for the
-corpus of this project: the stream, the request and the events.
+corpus of this project: the stream, the request and the events.  An answer that the gateway continued with further
+requests gets a case for each response; the test of --pytest joins them as the gateway did.
 
 The files contain the conversation; `dragoman show --mask` makes a copy without it first.
 
@@ -44,11 +45,8 @@ def command(file: Path, *, out: Path, as_test: bool, name: str | None) -> None:
         raise click.BadParameter("use letters, digits and `_`", param_hint="--name")
     recording = read_recording(file)
     name = name or case_name(recording)
-    if as_test:
-        files, folder = pytest_files(recording, name), out
-    else:
-        files, folder = corpus_files(recording), out / name
-    folder.mkdir(parents=True, exist_ok=True)
+    files = pytest_files(recording, name) if as_test else corpus_files(recording, name)
     for one, data in files.items():
-        (folder / one).write_bytes(data)
-        click.echo(folder / one)
+        (out / one).parent.mkdir(parents=True, exist_ok=True)
+        (out / one).write_bytes(data)
+        click.echo(out / one)

@@ -24,6 +24,7 @@ from dragoman.turn.request import Request
 # Bytes that are written at once: they are copied, and a large copy would delay other requests.
 MAX_WRITE_BYTES: Final = 1024 * 1024
 TOTAL_TIMEOUT: Final = "total_timeout"
+CONTINUED_TIMEOUT: Final = "continuation_timeout"
 STREAM_HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -45,7 +46,7 @@ class ClientStream:
     """
 
     __slots__ = (
-        "_attempt_began", "_chunked", "_connection", "_context", "_deadline", "_keeping_alive",
+        "_attempt_began", "_chunked", "_connection", "_context", "_continued", "_deadline", "_keeping_alive",
         "_last_write", "_loop", "_note_gap", "_outcome", "_response", "_scope", "_streams", "_timeouts", "_writing",
         "began", "last_read", "translator",
     )  # fmt: skip
@@ -63,6 +64,7 @@ class ClientStream:
         self._writing = False
         self._scope: asyncio.Timeout | None = None  # of the attempt in progress
         self._timeouts = Timeouts()
+        self._continued = 0.0  # seconds of an answer that is continued; 0: no limit
         self._deadline: Fault | None = None  # set when one has passed
         self._note_gap: Callable[[float], None]  # set by `begin_attempt`
         self.began: float = self._loop.time()
@@ -73,12 +75,18 @@ class ClientStream:
 
     # --- deadlines -----------------------------------------------------------------------------
 
-    def begin_attempt(self, scope: asyncio.Timeout, hop: Hop, *, streams: bool) -> None:
-        """Start the clocks of an attempt: `scope` is cancelled when one of the upstream's timeouts passes."""
+    def begin_attempt(
+        self, scope: asyncio.Timeout, hop: Hop, *, streams: bool, continued: float = 0.0
+    ) -> None:
+        """Start the clocks of an attempt: `scope` is cancelled when one of the upstream's timeouts passes.
+
+        `continued` are the seconds of an answer that this attempt continues, counted from its first request.
+        """
         self._scope = scope
         self._note_gap = self._context.runtime.metrics.gaps(hop.upstream_name)
         self._timeouts = _within(hop.timeouts, self._context.client_timeout)
         self._streams = streams
+        self._continued = continued
         self._deadline = None
         self._attempt_began = self._loop.time()
         self.last_read = 0.0
@@ -142,6 +150,9 @@ class ClientStream:
         times = self._timeouts
         if times.total and now - self.began >= times.total:
             return _timeout(f"no complete answer within {times.total:g} s", TOTAL_TIMEOUT)
+        if self._continued and now - self.began >= self._continued:
+            within = f"{self._continued:g} s (max_seconds of [continuations])"
+            return _timeout(f"no complete answer within {within}", CONTINUED_TIMEOUT)
         if not self.last_read:
             if times.first_byte and now - self._attempt_began >= times.first_byte:
                 return _timeout(f"no answer within {times.first_byte:g} s", "first_byte_timeout")

@@ -44,6 +44,7 @@ class Bounds:
         self._max_uses = min((one for one in uses if one is not None), default=None)
         self._searches = 0
         self.requests: int = 0  # that continue the answer
+        self.max_seconds: float = settings.max_seconds  # of all requests; 0: no limit
 
     def passed(self, paused: Paused, now: float) -> str:
         """Count a pause, and return the bound that the next request would pass; empty: there is none."""

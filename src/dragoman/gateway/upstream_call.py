@@ -17,7 +17,7 @@ from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError, TooLargeError
 from dragoman.exchange_setup import ExchangeOptions, fault_of
-from dragoman.gateway.client_stream import ClientStream
+from dragoman.gateway.client_stream import CONTINUED_TIMEOUT, ClientStream
 from dragoman.gateway.continuations import Bounds, Paused
 from dragoman.gateway.fault_replies import FaultRedaction, JsonResponse
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
@@ -120,6 +120,8 @@ class UpstreamCall:
                 self._note_empty()
             if not isinstance(answer, Fault):
                 return answer
+            if answer.code == CONTINUED_TIMEOUT:
+                return await self._give_up()
             if outcome.stopped is not None:
                 return await self._failed(outcome.stopped, outcome.stopped, tries_next=False)
             if not learned and self._paused is None and await self._written.learn(answer):
@@ -267,7 +269,8 @@ class UpstreamCall:
         translator: Translator | None = None
         try:
             async with asyncio.timeout(None) as scope:
-                stream.begin_attempt(scope, self._hop, streams=request.stream)
+                continued = 0.0 if self._bounds is None else self._bounds.max_seconds
+                stream.begin_attempt(scope, self._hop, streams=request.stream, continued=continued)
                 outcome.should_retry, outcome.rate_limits = None, {}
                 with await self._open() as reply:
                     self._note_headers(reply)

@@ -131,7 +131,8 @@ def _stalls(row: Row) -> Iterator[Warned]:
         yield Warned(
             code="stream-stalled",
             title=f"The stream stalled for {(end - start) / 1000:.1f} s.",
-            text=f"No bytes between {start / 1000:.2f} s and {end / 1000:.2f} s.",
+            text=f"No bytes between {start / 1000:.2f} s and {end / 1000:.2f} s."
+            " `timeouts.idle` of the upstream ends a stream that is silent for longer than that setting.",
             doc=doc("troubleshooting.md#responses-are-wrong"),
         )
 

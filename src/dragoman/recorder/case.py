@@ -10,7 +10,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.envelopes import Sealer
 from dragoman.profiles import profile
-from dragoman.recorder.lines import SUFFIX, encode_line
+from dragoman.recorder.lines import SUFFIX, Translation, encode_line
 from dragoman.recorder.recording import AttemptRecord, Recording, RecordingError
 from dragoman.translate_requests import read_request
 from dragoman.turn.answer import merged
@@ -51,13 +51,26 @@ def pytest_files(recording: Recording, name: str) -> dict[str, bytes]:
     return {f"test_{name}.py": test.encode(), file: data}
 
 
-def corpus_files(recording: Recording) -> dict[str, bytes]:
+def corpus_files(recording: Recording, name: str) -> dict[str, bytes]:
     """Return a case of this project's corpus: the stream, the request, and the events that it leads to today.
+
+    An answer that the gateway continued has a case for each of its responses, in order: `name_1`, `name_2`.
 
     Raises:
         RecordingError: no upstream answered with a stream.
     """
-    attempt = _answered(recording)
+    last = _answered(recording)
+    parts = [*recording.continued(last), last]
+    files: dict[str, bytes] = {}
+    for number, part in enumerate(parts, 1):
+        folder = name if len(parts) == 1 else f"{name}_{number}"
+        for file, data in _case(recording, part).items():
+            files[f"{folder}/{file}"] = data
+    return files
+
+
+def _case(recording: Recording, attempt: AttemptRecord) -> dict[str, bytes]:
+    """Return the case of one response."""
     assert attempt.reply is not None  # noqa: S101 -- it was answered
     how = attempt.reply.translation
     if how is None or not how.stream:
@@ -72,7 +85,7 @@ def corpus_files(recording: Recording) -> dict[str, bytes]:
     seen = (
         f"Seen in the exchange {recording.opening.id}, recorded by {recording.opening.program}.\n"
     )
-    events = b",\n".join(map(msgspec.json.encode, _events(recording, how.source, stream)))
+    events = b",\n".join(map(msgspec.json.encode, _events(recording, how, stream)))
     return {
         "stream.sse": stream,
         "setup.json": msgspec.json.format(msgspec.json.encode(setup), indent=2) + b"\n",
@@ -88,11 +101,8 @@ def _answered(recording: Recording) -> AttemptRecord:
     return attempt
 
 
-def _events(recording: Recording, source: str, stream: bytes) -> list[Event]:
+def _events(recording: Recording, how: Translation, stream: bytes) -> list[Event]:
     """Return what the reader makes of a stream, as `tests/support/corpus.py` does."""
-    attempt = _answered(recording)
-    assert attempt.reply is not None and attempt.reply.translation is not None  # noqa: S101, PT018
-    how = attempt.reply.translation
     sealer = Sealer(b"the corpus key")
     request = None
     if recording.received is not None:
@@ -108,5 +118,5 @@ def _events(recording: Recording, source: str, stream: bytes) -> list[Event]:
         input_estimate=20,
         strict=how.strict,
     )
-    reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
+    reader = StreamReader(dialect(how.source).frame_reader(exchange), exchange)
     return merged([*reader.feed(stream), *reader.close()])

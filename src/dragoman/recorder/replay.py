@@ -121,10 +121,14 @@ def _is_capped(attempt: AttemptRecord) -> bool:
 
 def recorded_end(translator: Translator, attempt: AttemptRecord) -> bytes:
     """Return what followed the last bytes of an attempt's answer."""
+    if _is_capped(attempt) and translator.begun and translator.repeatable:
+        return (
+            translator.give_up()
+        )  # the answer was paused, or a request that continues it brought nothing in time
     if attempt.failed is not None:
         return translator.fail(attempt.failed.fault)
     if translator.paused is not None:
-        return translator.give_up() if _is_capped(attempt) else b""
+        return b""
     return translator.close() if attempt.ended else b""
 
 

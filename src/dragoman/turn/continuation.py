@@ -86,7 +86,9 @@ class Continuation:
         self._renamed.clear()
 
     def give_up(self) -> list[Event]:
-        """Return the end of an answer that paused more often than the shell allows."""
+        """Return the end of an answer that paused more often than the shell allows, or did not go on in time."""
+        if self.paused is None:
+            self._sent = frozenset()  # what the last request sent back brought nothing
         self.paused, self.waits = None, False
         return [Loss("continuation_capped"), *self._end(Finish(FinishReason.STOP), capped=True)]
 
