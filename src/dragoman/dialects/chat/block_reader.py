@@ -355,7 +355,7 @@ class Calls:
         """
         called = reason is FinishReason.TOOL_CALLS
         alone = called and len(self.searches) == len(self._calls)
-        raws = [
+        raws: list[dict[str, object]] = [
             {
                 "id": call.id,
                 "type": "builtin_function",
