@@ -50,6 +50,43 @@ def test_no_view_scrolls_sideways(
             assert wide <= width, f"{view} is {wide} wide at {width}"
 
 
+@pytest.mark.parametrize("window", [(1440, 900), (1280, 800), (1024, 768)], ids=str)
+def test_every_view_can_be_used_at_200_percent(
+    watched: Watched, story: Served, views: list[str], window: tuple[int, int]
+) -> None:
+    """At this zoom a browser lays a page out in half of the window's width, with two device pixels for each."""
+    width, height = window[0] // 2, window[1] // 2
+    page = watched.page(width, height, device_scale_factor=2)
+    for view in views:
+        page.goto(story.url + view)
+        settle(page)
+        assert 2 == page.evaluate("devicePixelRatio")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{view} is {wide} wide at {width}"
+        outside = page.locator("main button:visible, main a:visible, nav a:visible").evaluate_all(
+            """(all) => all.filter((one) => {
+                const box = one.getBoundingClientRect();
+                const scrolls = one.closest("pre, table, .scroll, [role=grid], svg, .cols");
+                return box.width > 0 && !scrolls && (box.right > innerWidth + 0.5 || box.left < -0.5);
+            }).map((one) => one.outerHTML.slice(0, 120))"""
+        )
+        assert [] == outside, view
+
+
+def test_text_alone_at_200_percent_is_not_cut_off(
+    watched: Watched, story: Served, views: list[str]
+) -> None:
+    """Browsers and operating systems can enlarge text without the rest."""
+    page = watched.page(1440, 900)
+    for view in views:
+        page.goto(story.url + view)
+        settle(page)
+        page.evaluate("document.documentElement.style.fontSize = '200%'")
+        page.wait_for_timeout(100)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 1440, f"{view} is {wide} wide"
+
+
 def test_no_cell_of_the_list_is_cut_off(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
     settle(page)

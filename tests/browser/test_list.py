@@ -283,6 +283,41 @@ def test_new_exchanges_wait_while_a_row_is_read(
     assert ids(page)[3] == before[0]
 
 
+# A headless browser hides no tab: this makes the page believe that its own is.
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_hidden_tab_shows_new_exchanges_only_when_it_is_looked_at_again(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    served = inspect(growing)
+    open_list(page, served)
+    before = ids(page)
+
+    page.evaluate(HIDE, True)
+    with page.expect_event("console", lambda line: line.text == "live: 3") as seen:
+        page.evaluate(
+            """() => {
+                let count = 0;
+                const source = new EventSource("/inspector/api/live");
+                source.addEventListener("exchange", () => console.info(`live: ${(count += 1)}`));
+            }"""
+        )
+        for number in range(3):
+            add(growing, recordings, f"req_hidden{number}")
+    assert seen.value
+    page.wait_for_timeout(1000)  # four times the pause between two deliveries
+    assert before == ids(page)
+    expect(page.locator(".count")).to_have_text("60 exchanges")
+
+    page.evaluate(HIDE, False)
+    expect(page.locator(".count")).to_have_text("63 exchanges")
+    assert {f"req_hidden{number}" for number in range(3)} == set(ids(page)[:3])
+
+
 def test_only_matching_exchanges_are_counted_as_new(
     page: Page, inspect, growing: Path, recordings: Path
 ) -> None:
