@@ -636,7 +636,7 @@ class SearchFunction(Struct, frozen=True, gc=False):
 
 
 class SearchCall(Struct, frozen=True, gc=False):
-    """A call of Moonshot's search, as it came."""
+    """A call of Moonshot's search, unchanged."""
 
     id: str = ""
     type: str = "builtin_function"
