@@ -1,12 +1,14 @@
 """From events to an answer and back: nothing is lost on the way."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.errors import IllegalOrderError, TruncatedError
-from dragoman.turn.answer import Answer, Block, fold, unfold
+from dragoman.turn.answer import CUT_CALL, INVALID_CALL, Answer, Block, fold, unfold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -185,3 +187,58 @@ def test_s_11_a_stream_without_an_end_is_no_answer(events: list) -> None:
 def test_an_illegal_stream_is_no_answer() -> None:
     with pytest.raises(IllegalOrderError):
         fold([TextDelta(0, "x")])
+
+
+# --- tool calls of an answer --------------------------------------------------------------------------
+
+
+def call_block(text: str = '{"a":1}', **changes: Any) -> Block:
+    return Block(
+        **{"kind": BlockKind.TOOL_CALL, "text": text, "call_id": "c", "name": "f", **changes}
+    )
+
+
+def ended(*blocks: Block, reason: FinishReason = FinishReason.TOOL_CALLS) -> Answer:
+    return Answer(Start(), blocks, finish=Finish(reason))
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "args"),
+    [
+        ('{"a":1}', {}, {"a": 1}),
+        ("[1]", {}, {}),
+        ("{", {}, {}),
+        ('{"a":1}', {"kind": BlockKind.CUSTOM_CALL, "flavor": Flavor.CUSTOM}, {}),
+        ('{"a":1}', {"complete": False}, {}),
+    ],
+    ids=["an object", "a list", "not JSON", "free text", "incomplete"],
+)
+def test_args_are_the_decoded_object_of_a_call_that_can_be_run(
+    text: str, changes: dict[str, Any], args: dict[str, object]
+) -> None:
+    (call,) = ended(call_block(text, **changes)).tool_calls
+
+    assert ("c", "f", text) == (call.id, call.name, call.arguments)
+    assert args == call.args
+
+
+WHOLE = call_block()
+HALF = call_block(complete=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "errors"),
+    [
+        (ended(WHOLE, WHOLE), ["", ""]),
+        (ended(HALF, WHOLE), [INVALID_CALL, ""]),
+        (ended(WHOLE, WHOLE, reason=FinishReason.LENGTH), ["", CUT_CALL]),
+        (ended(HALF, WHOLE, reason=FinishReason.LENGTH), [CUT_CALL, CUT_CALL]),
+        (Answer(Start(), (WHOLE, WHOLE), fault=Fault(FaultKind.SERVER, "down")), ["", "down"]),
+    ],
+    ids=["whole", "half", "last before a limit", "half before a limit", "last before a failure"],
+)
+def test_a_call_that_may_be_incomplete_has_an_error(answer: Answer, errors: list[str]) -> None:
+    # Equal blocks are different calls: only the last one may be incomplete.
+    blocks = tuple(structs.replace(block) for block in answer.blocks)
+
+    assert errors == [call.error for call in structs.replace(answer, blocks=blocks).tool_calls]

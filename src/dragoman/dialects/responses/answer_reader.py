@@ -352,6 +352,9 @@ class ResponsesReader:
                 self._pieces.end_nameless(item, cut=cut)
             if self.assembler.ended:
                 return
+        # Test: test_half_of_a_character_whose_other_half_never_comes_is_replaced.
+        if self._pieces.halves:
+            self._pieces.split()
         if response.usage is not None:
             self.assembler.usage(usage_of(response.usage))
         self.assembler.finish(self._reason(response, cut=cut))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.dialects.server_tools import MARK
 from dragoman.envelopes import Envelope, text_digest
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, OpaqueKind
@@ -387,3 +388,108 @@ def test_f4_instruction_inside_the_conversation_keeps_its_place() -> None:
     assert ["$.messages[0]", "$.messages[1]", "$.messages[2]"] == [
         turn.path for turn in request.turns
     ]
+
+
+# --- vendor-run tools of other vendors, which were written for this client ----------------------------
+
+MADE_CALL = f"srvtoolu_{MARK}1"
+STATE = (
+    '{"vendor":"openai","blocks":[["[web_search: q]",{"type":"web_search_call"}]],"reasoned":true}'
+)
+
+
+def search(sealed_state: object, *, call: bool = True) -> list[dict[str, Any]]:
+    hit = {"type": "web_search_result", "url": "https://a", "encrypted_content": sealed_state}
+    made = {
+        "type": "server_tool_use",
+        "id": MADE_CALL,
+        "name": "web_search",
+        "input": {"query": "q"},
+    }
+    result = {"type": "web_search_tool_result", "tool_use_id": MADE_CALL, "content": [hit]}
+    return [made, result] if call else [result]
+
+
+def envelope(**changes: Any) -> str:
+    facts = {"kind": OpaqueKind.SERVER, "data": STATE, "call_id": MADE_CALL, **changes}
+    out = SEALER.seal(Envelope("openai", **facts))
+    assert out is not None
+    return out
+
+
+@pytest.mark.parametrize("call", [True, False])
+def test_search_of_another_vendor_returns_to_it_from_its_envelope(call: bool) -> None:
+    (part,) = parts(*search(envelope(), call=call))
+
+    assert ("openai", "openai", True) == (part.vendor, part.origin, part.reasoned)
+    assert b'{"type":"web_search_call"}' == bytes(part.raw)
+
+
+@pytest.mark.parametrize(
+    ("state", "reported"),
+    [
+        ("not an envelope", False),
+        (None, False),
+        (envelope(call_id="srvtoolu_other"), True),
+        (envelope(kind=OpaqueKind.PLAIN), True),
+        (envelope(data="not JSON"), False),
+    ],
+    ids=["no envelope", "nothing", "of another call", "of another kind", "unreadable"],
+)
+def test_search_that_cannot_be_restored_goes_to_no_vendor(state: object, reported: bool) -> None:
+    request = decode(USER, {"role": "assistant", "content": search(state)})
+
+    assert [("", ""), ("", "")] == [(one.vendor, one.origin) for one in request.turns[1].parts]
+    assert (["opaque_invalid"] if reported else []) == [one.code for one in request.losses]
+
+
+def test_search_result_of_an_unknown_shape_is_kept_as_words() -> None:
+    (part,) = parts(
+        {"type": "web_search_tool_result", "tool_use_id": MADE_CALL, "content": {"error_code": "e"}}
+    )
+
+    assert ("", "[web_search result: not shown]") == (part.vendor, part.summary)
+
+
+@pytest.mark.parametrize(
+    ("citation", "kept"),
+    [
+        ({"type": "web_search_result_location", "encrypted_index": "x"}, True),
+        ({"type": "web_search_result_location", "encrypted_index": ""}, False),
+        ({"type": "web_search_result_location"}, False),
+        ({"type": "char_location"}, True),
+        ({"type": 3}, True),
+    ],
+)
+def test_citations_that_were_made_here_are_not_sent_to_the_vendor(
+    citation: dict[str, Any], kept: bool
+) -> None:
+    (part,) = parts({"type": "text", "text": "a", "citations": [citation]})
+
+    expected = (1, "anthropic") if kept else (0, "")
+    assert expected == (len(part.citations), part.vendor)
+
+
+def test_reference_to_a_deferred_tool_is_a_sentence_and_names_the_tool() -> None:
+    request = decode(
+        USER,
+        {"role": "assistant", "content": [CALL]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [{"type": "tool_reference", "tool_name": "grep"}],
+                }
+            ],
+        },
+    )
+
+    (result,) = request.turns[2].parts
+    assert (TextPart("The tool grep is now available."),) == result.parts
+    (loss,) = request.losses
+    assert ("tool_content_flattened", "$.messages[2].content[0].content[0]") == (
+        loss.code,
+        loss.path,
+    )

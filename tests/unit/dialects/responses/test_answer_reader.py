@@ -414,3 +414,76 @@ def test_sources_at_the_end_are_those_of_a_search_that_had_none_yet(
     assert sources == [one.url for one in result.sources]
     late = [one for one in events if isinstance(one, Loss) and one.code == "late_delta_dropped"]
     assert lost == len(late)
+
+
+# --- vendor-run tools and odd pieces ------------------------------------------------------------------
+
+
+def results(item: dict[str, Any]) -> list[ServerResult]:
+    blocks = read_body({"id": "r", "status": "completed", "output": [item, MESSAGE]}).blocks
+    return [block.server for block in blocks if isinstance(block.server, ServerResult)]
+
+
+@pytest.mark.parametrize(("status", "code"), [("completed", 0), ("failed", 1)])
+def test_code_that_the_vendor_ran_has_its_logs(status: str, code: int) -> None:
+    outputs = [{"type": "logs", "logs": "4"}, {"type": "logs", "logs": "2"}]
+    item = {"type": "code_interpreter_call", "code": "x", "outputs": outputs, "status": status}
+
+    (found,) = results(item)
+    assert ("42", code) == (found.output, found.return_code)
+
+
+@pytest.mark.parametrize(("error", "failed"), [(None, False), ("down", True)])
+def test_mcp_call_has_its_output_or_fails(error: str | None, failed: bool) -> None:
+    item = {"type": "mcp_call", "name": "t", "arguments": '{"a":1}', "output": "o", "error": error}
+
+    (found,) = results(item)
+    assert ("o", failed) == (found.output, bool(found.error))
+
+
+def test_item_that_only_the_vendor_can_read_has_no_result() -> None:
+    assert [] == results({"type": "image_generation_call", "result": "AA"})
+
+
+def item_added(kind: str, **fields: Any) -> dict[str, Any]:
+    item = {"id": "i", "type": kind, "role": "assistant", "content": [], **fields}
+    return {"type": "response.output_item.added", "output_index": 0, "item": item}
+
+
+@pytest.mark.parametrize(
+    ("event", "field"), [("output_text", "text"), ("refusal", "text")], ids=["text", "refusal"]
+)
+def test_half_of_a_character_whose_other_half_never_comes_is_replaced(
+    event: str, field: str
+) -> None:
+    delta = b'{"type":"response.%b.delta","output_index":0,"content_index":0,"delta":"a\\ud83d"}'
+    added = msgspec.json.encode(item_added("message"))
+    exchange = Exchange(profile=OPENAI)
+    stream = b"".join(
+        b"data: %b\n\n" % one
+        for one in (added, delta % event.encode(), b'{"type":"response.completed","response":{}}')
+    )
+    events = merged(drive(StreamReader(DIALECT.frame_reader(exchange), exchange), [stream]))
+
+    texts = [getattr(one, field) for one in events if hasattr(one, field)]
+    assert "a\ufffd" == "".join(texts)
+
+
+def test_arguments_that_are_an_object_are_written_as_text() -> None:
+    answer = read_body(
+        {"id": "r", "status": "completed", "output": [CALL | {"arguments": {"a": 1}}]}
+    )
+
+    assert ['{"a":1}'] == [call.arguments for call in answer.tool_calls]
+
+
+def test_annotation_of_an_unknown_shape_is_reported_and_the_text_kept() -> None:
+    part = {"type": "output_text", "text": "Hi.", "annotations": [{"url": 5}]}
+    answer = read_body(
+        {"id": "r", "status": "completed", "output": [MESSAGE | {"content": [part]}]}
+    )
+
+    assert "Hi." == answer.text
+    assert [("citations_dropped", "of unknown shape")] == [
+        (one.code, one.detail) for one in answer.losses if one.code == "citations_dropped"
+    ]

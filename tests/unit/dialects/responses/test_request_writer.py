@@ -434,6 +434,67 @@ def test_vendor_blocks_go_to_their_vendor_and_are_words_elsewhere() -> None:
     assert ["content_flattened", "content_flattened"] == codes(request)
 
 
+UNSIGNED = structs.replace(
+    CLONE, replay_reasoning="always", reasoning_filler="(none)", signed_reasoning=False
+)
+
+
+def reasoned(*parts: Any) -> list[dict[str, Any]]:
+    call = ToolCallPart("c1", "f", "{}")
+    result = Turn(Role.USER, (ToolResultPart("c1", (TextPart("ok"),)),))
+    items: list[dict[str, Any]] = body(
+        ask(HI, Turn(Role.ASSISTANT, (*parts, call)), result), UNSIGNED
+    )["input"]
+    return items
+
+
+@pytest.mark.parametrize(
+    "opaque", [(), (OpaqueState(OpaqueKind.PLAIN, "", "clone"),)], ids=["bare", "marked"]
+)
+def test_unsigned_reasoning_goes_back_where_the_upstream_expects_it(
+    opaque: tuple[OpaqueState, ...],
+) -> None:
+    items = reasoned(ReasoningPart((ReasoningSegment("why"),), opaque))
+
+    content = [{"type": "reasoning_text", "text": "why"}]
+    assert {"type": "reasoning", "summary": [], "content": content} == items[1]
+    assert "function_call" == items[2]["type"]
+
+
+def test_calls_without_reasoning_get_a_placeholder_where_the_upstream_demands_some() -> None:
+    items = reasoned(TextPart("I look."))
+
+    content = [{"type": "reasoning_text", "text": "(none)"}]
+    assert {"type": "reasoning", "summary": [], "content": content} == items[1]
+    assert ["message", "function_call"] == [one["type"] for one in items[2:4]]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_citations_go_to_the_vendor_that_made_them(own: bool) -> None:
+    cited = Raw(b'{"type":"url_citation","url":"https://a"}')
+    part = TextPart("a", None, (cited,), "openai" if own else "anthropic")
+    request = ask(HI, Turn(Role.ASSISTANT, (part,)), HI, dialect="responses")
+    text = body(request, OPENAI)["input"][1]["content"][0]
+
+    assert own == ("annotations" in text)
+    assert ([] if own else ["citations_dropped"]) == codes(request, OPENAI)
+
+
+def test_parts_that_an_assistant_cannot_have_are_reported() -> None:
+    audio = Turn(Role.ASSISTANT, (AudioPart("AA", "wav"), TextPart("x")))
+
+    assert ["content_dropped"] == codes(ask(HI, audio, HI))
+
+
+def test_an_error_that_begins_with_an_image_gets_its_mark_before_it() -> None:
+    image = ImagePart(UrlSource("https://example.com/i"))
+    turns = called(ToolResultPart("c1", (image,), is_error=True))
+    output = body(ask(*turns))["input"][2]["output"]
+
+    assert ["input_text", "input_image"] == [one["type"] for one in output]
+    assert "error" in output[0]["text"].lower()
+
+
 # --- tools --------------------------------------------------------------------------------------
 
 FUNCTION = Tool(
