@@ -9,7 +9,13 @@ SOURCE: Final = Path(__file__).parents[2] / "src" / "dragoman"
 # What moves requests and answers and has no dialect.  The simulator, the probe and the checker write and judge every
 # dialect by hand, so that they can test ours.
 PLACES: Final = ("agents", "cli", "client", "gateway", "mcp_server", "transport")
-MODULES: Final = ("answer_reader.py", "passthrough.py", "translate.py", "translate_requests.py")
+MODULES: Final = (
+    "answer_reader.py",
+    "exchange_setup.py",
+    "passthrough.py",
+    "translate.py",
+    "translate_requests.py",
+)
 
 NAMES: Final = (
     "anthropic-beta",
