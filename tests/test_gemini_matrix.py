@@ -55,6 +55,7 @@ class Row(NamedTuple):
     given: dict[str, Any]  # added to the least request
     outs: dict[str, Out]  # by the upstream's dialect
     model: str = "m"  # the upstream's
+    profile: str = ""  # the upstream's; empty: its vendor's own
 
 
 def config(**settings: Any) -> dict[str, Any]:
@@ -140,11 +141,11 @@ FROM_GEMINI: Final = [
     Row(
         "temperature and topP",
         "gemini",
-        config(temperature=0.5),
+        config(temperature=0.5, topP=0.9),
         {
-            "chat": Out({"temperature": 0.5}),
-            "anthropic": Out({"temperature": ABSENT}, ("sampling_dropped",)),
-            "responses": Out({"temperature": 0.5}),
+            "chat": Out({"temperature": 0.5, "top_p": 0.9}),
+            "anthropic": Out({"temperature": ABSENT, "top_p": ABSENT}, ("sampling_dropped",)),
+            "responses": Out({"temperature": 0.5, "top_p": 0.9}),
         },
         "claude-sonnet-4-5",
     ),
@@ -284,6 +285,52 @@ FROM_GEMINI: Final = [
         {"chat": Out({"service_tier": "flex"}), "responses": Out({"service_tier": "flex"})},
     ),
     Row(
+        "serviceTier priority",
+        "gemini",
+        {"serviceTier": "PRIORITY"},
+        {"chat": Out({"service_tier": "priority"}), "responses": Out({"service_tier": "priority"})},
+    ),
+    Row(
+        "serviceTier of another kind",
+        "gemini",
+        {"serviceTier": "batch"},
+        everywhere(Out({"service_tier": ABSENT}, ("field_dropped",))),
+    ),
+    Row(
+        "mediaResolution high",
+        "gemini",
+        config(mediaResolution="media_resolution_high") | said(blob("image/png")),
+        {
+            "chat": Out({"messages.0.content.0.image_url.detail": "high"}),
+            "responses": Out({"input.0.content.0.detail": "high"}),
+        },
+    ),
+    Row(
+        "mediaResolution medium",
+        "gemini",
+        config(mediaResolution="MEDIA_RESOLUTION_MEDIUM") | said(blob("image/png")),
+        {
+            "chat": Out({"messages.0.content.0.image_url.detail": ABSENT}),
+            "responses": Out({"input.0.content.0.detail": "auto"}),
+            "anthropic": Out({"messages.0.content.0.type": "image"}),
+        },
+    ),
+    Row(
+        "mediaResolution of a part",
+        "gemini",
+        said(blob("image/png") | {"mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
+        {
+            "chat": Out({"messages.0.content.0.image_url.detail": "low"}),
+            "anthropic": Out({"messages.0.content.0.type": "image"}, ("field_dropped",)),
+        },
+    ),
+    Row(
+        "mediaResolution as a number",
+        "gemini",
+        config(mediaResolution=1),
+        everywhere(Out(refused="$.generationConfig.mediaResolution")),
+    ),
+    Row(
         "mediaResolution",
         "gemini",
         config(mediaResolution="MEDIA_RESOLUTION_LOW") | said(blob("image/png")),
@@ -311,7 +358,90 @@ FROM_GEMINI: Final = [
         config(speechConfig={"languageCode": "en"}),
         everywhere(Out(refused="$.generationConfig.speechConfig")),
     ),
+    Row(
+        "imageConfig",
+        "gemini",
+        config(imageConfig={"aspectRatio": "1:1"}),
+        everywhere(Out(refused="$.generationConfig.imageConfig")),
+    ),
     Row("store", "gemini", {"store": True}, everywhere(Out({}, ("field_dropped",)))),
+    *(
+        Row(f"{name}, unknown", "gemini", given, everywhere(Out({}, (code,))))
+        for name, given, code in (
+            ("a field of the request", {"new": 1}, "field_dropped"),
+            ("a field of the settings", config(new=1), "field_dropped"),
+            ("a field of toolConfig", {"toolConfig": {"new": 1}}, "field_dropped"),
+            (
+                "a field of a content",
+                {"contents": [{"new": 1, "parts": [{"text": "x"}]}]},
+                "field_dropped",
+            ),
+            ("a field of a part", said({"text": "x", "new": 1}), "field_dropped"),
+            (
+                "a field of a function",
+                {"tools": [{"functionDeclarations": [FUNCTION | {"new": 1}]}]},
+                "tool_option_dropped",
+            ),
+        )
+    ),
+    *(
+        Row(
+            f"safetySettings, threshold {threshold}",
+            "gemini",
+            {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": threshold}]},
+            everywhere(Out()),
+        )
+        for threshold in ("block_none", 4, 5)
+    ),
+    *(
+        Row(
+            f"toolConfig {name}",
+            "gemini",
+            {"tools": TOOLS, "toolConfig": {name: value}},
+            everywhere(Out({}, ("field_dropped",))),
+        )
+        for name, value in (
+            ("retrievalConfig", {"languageCode": "de"}),
+            ("includeServerSideToolInvocations", True),
+        )
+    ),
+    Row(
+        "streamFunctionCallArguments",
+        "gemini",
+        {
+            "tools": TOOLS,
+            "toolConfig": {
+                "functionCallingConfig": {"mode": "AUTO", "streamFunctionCallArguments": True}
+            },
+        },
+        everywhere(Out()),  # a whole call is legal
+    ),
+    Row(
+        "a thought, for a model that wants it back",
+        "gemini",
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "x"}]},
+                {
+                    "role": "model",
+                    "parts": [
+                        {"text": "Hm.", "thought": True},
+                        {"functionCall": {"id": "k", "name": "f", "args": {}}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "parts": [
+                        {"functionResponse": {"id": "k", "name": "f", "response": {"output": "1"}}}
+                    ],
+                },
+            ],
+            "tools": TOOLS,
+        },
+        {"chat": Out({"messages.1.reasoning_content": "Hm."})},
+        "kimi-k2-thinking",
+        "moonshot",
+    ),
     Row(
         "routingConfig",
         "gemini",
@@ -364,7 +494,16 @@ FROM_GEMINI: Final = [
         "a text file",
         "gemini",
         said(blob("text/plain", "SGVsbG8=")),
-        {"anthropic": Out({"messages.0.content.0.source.data": "Hello"})},
+        {
+            "anthropic": Out({"messages.0.content.0.source.data": "Hello"}),
+            "chat": Out(
+                {"messages.0.content": "<document>\nHello\n</document>"}, ("content_flattened",)
+            ),
+            "responses": Out(
+                {"input.0.content.0.text": "<document>\nHello\n</document>"},
+                ("content_flattened",),
+            ),
+        },
     ),
     Row(
         "audio",
@@ -396,6 +535,41 @@ FROM_GEMINI: Final = [
             "anthropic": Out({"messages.0.content.0.source.url": "https://a.example/a.png"}),
             "responses": Out({"input.0.content.0.image_url": "https://a.example/a.png"}),
         },
+    ),
+    Row(
+        "the address of a document",
+        "gemini",
+        said({"fileData": {"fileUri": "https://a.example/a.pdf", "mimeType": "application/pdf"}}),
+        {
+            "chat": Out(refused="$.contents[0]"),
+            "anthropic": Out({"messages.0.content.0.source.url": "https://a.example/a.pdf"}),
+            "responses": Out({"input.0.content.0.file_url": "https://a.example/a.pdf"}),
+        },
+    ),
+    Row(
+        "a file of the File API",
+        "gemini",
+        said({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/1"}}),
+        everywhere(Out(refused="$.contents[0]")),
+    ),
+    Row(
+        "a tool that Google ran",
+        "gemini",
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "x"}]},
+                {
+                    "role": "model",
+                    "parts": [
+                        {"toolCall": {"id": "1", "toolType": "GOOGLE_SEARCH", "args": {}}},
+                        {"toolResponse": {"id": "1", "toolType": "GOOGLE_SEARCH"}},
+                        {"text": "Two."},
+                    ],
+                },
+                {"role": "user", "parts": [{"text": "y"}]},
+            ]
+        },
+        everywhere(Out({}, ("content_flattened",))),
     ),
     Row(
         "a file stored at Google",
@@ -575,6 +749,7 @@ FROM_GEMINI: Final = [
         for mode, word, messages in (
             ("AUTO", "auto", "auto"),
             ("VALIDATED", "auto", "auto"),
+            ("MODE_UNSPECIFIED", "auto", "auto"),
             ("ANY", "required", "any"),
             ("NONE", "none", "none"),
         )
@@ -592,7 +767,39 @@ FROM_GEMINI: Final = [
             "responses": Out({"tool_choice.name": "f"}),
         },
     ),
+    *(
+        Row(
+            f"mode {mode} with several names",
+            "gemini",
+            {
+                "tools": [
+                    {"functionDeclarations": [FUNCTION | {"name": one} for one in ("f", "g", "h")]}
+                ],
+                "toolConfig": {
+                    "functionCallingConfig": {"mode": mode, "allowedFunctionNames": ["f", "g"]}
+                },
+            },
+            {
+                "chat": Out({"tool_choice.allowed_tools.mode": word}),
+                "anthropic": Out({"tools.1.name": "g", "tools.2": ABSENT}),
+                "responses": Out({"tool_choice.mode": word, "tool_choice.tools.1.name": "g"}),
+            },
+        )
+        for mode, word in (("ANY", "required"), ("VALIDATED", "auto"))
+    ),
     # --- thinking ---
+    Row(
+        "thinkingBudget -1",
+        "gemini",
+        thinking(thinkingBudget=-1),
+        {
+            "chat": Out({"reasoning_effort": ABSENT}),
+            "anthropic": Out({"thinking": {"type": "adaptive"}}),
+            "responses": Out({"reasoning": ABSENT}),
+        },
+        "claude-sonnet-4-5",
+    ),
+    Row("no thinkingConfig", "gemini", {}, everywhere(Out({"thinking": ABSENT}))),
     Row(
         "thinkingBudget 0",
         "gemini",
@@ -654,8 +861,10 @@ def to_gemini(
     *losses: str,
     refused: str = "",
     model: str = "gemini-3-pro",
+    profile: str = "",
 ) -> Row:
-    return Row(name, client, given, {"gemini": Out(fields or {}, losses, refused)}, model)
+    outs = {"gemini": Out(fields or {}, losses, refused)}
+    return Row(name, client, given, outs, model, profile)
 
 
 def chatted(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -703,6 +912,12 @@ TO_GEMINI: Final = [
         {"messages": [{"role": "assistant", "content": "A"}, {"role": "user", "content": "x"}]},
         {"contents.0.role": "user", "contents.1.role": "model"},
         "turn_added",
+    ),
+    to_gemini(
+        "an assistant last",
+        "anthropic",
+        {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "A"}]},
+        refused="$.messages",
     ),
     to_gemini(
         "an instruction between turns",
@@ -797,7 +1012,32 @@ TO_GEMINI: Final = [
     to_gemini(
         "service_tier default", "chat", {"service_tier": "default"}, {"serviceTier": "standard"}
     ),
+    to_gemini(
+        "service_tier priority", "chat", {"service_tier": "priority"}, {"serviceTier": "priority"}
+    ),
+    to_gemini("service_tier auto", "chat", {"service_tier": "auto"}, {"serviceTier": ABSENT}),
     to_gemini("metadata", "chat", {"metadata": {"a": "b"}}, {"labels": ABSENT}),
+    to_gemini(
+        "metadata at Vertex",
+        "chat",
+        {"metadata": {"a": "b"}},
+        {"labels": {"a": "b"}},
+        profile="vertex",
+    ),
+    to_gemini(
+        "metadata that are no labels, at Vertex",
+        "responses",
+        {"metadata": {"A": "b"}},
+        {"labels": ABSENT},
+        "field_dropped",
+        profile="vertex",
+    ),
+    to_gemini(
+        "an earlier response",
+        "responses",
+        {"previous_response_id": "resp_1"},
+        refused="$.previous_response_id",
+    ),
     to_gemini("a user id", "chat", {"user": "u"}, {}, "user_id_dropped"),
     to_gemini("a cache key", "chat", {"prompt_cache_key": "k"}),
     to_gemini("verbosity", "chat", {"verbosity": "low"}, {}, "field_dropped"),
@@ -967,6 +1207,23 @@ TO_GEMINI: Final = [
         "reasoning_filled",
     ),
     to_gemini(
+        "a result that is missing",
+        "anthropic",
+        {**called(""), "messages": [*called("")["messages"][:2], {"role": "user", "content": "y"}]},
+        {
+            f"{ANSWERED}.response": {"error": "[no result]"},
+            "contents.2.parts.1.text": "y",
+        },
+        "tool_result_missing",
+        "reasoning_filled",
+    ),
+    to_gemini(
+        "a result without a call",
+        "chat",
+        chatted({"role": "tool", "tool_call_id": "z", "content": "A"}),
+        refused="$.messages[1]",
+    ),
+    to_gemini(
         "an error of a tool",
         "anthropic",
         called("no", is_error=True),
@@ -1021,6 +1278,61 @@ TO_GEMINI: Final = [
         "anthropic",
         {"tools": [{"name": "f", "description": "F", "input_schema": {"type": "object"}}]},
         {"tools": [{"functionDeclarations": [{"name": "f", "description": "F"}]}]},
+    ),
+    to_gemini(
+        "a name that begins with a digit",
+        "chat",
+        {"tools": [{"type": "function", "function": CHAT_TOOL["function"] | {"name": "1f"}}]},
+        {"tools.0.functionDeclarations.0.name": "_1f_a134a40b"},
+        "tool_renamed",
+    ),
+    to_gemini(
+        "a name with a dot",
+        "chat",
+        {"tools": [{"type": "function", "function": CHAT_TOOL["function"] | {"name": "a.f"}}]},
+        {"tools.0.functionDeclarations.0.name": "a.f"},
+    ),
+    *(
+        to_gemini(
+            f"allowed tools, {mode}",
+            "chat",
+            {
+                "tools": [
+                    CHAT_TOOL,
+                    {"type": "function", "function": CHAT_TOOL["function"] | {"name": "g"}},
+                ],
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "allowed_tools": {
+                        "mode": mode,
+                        "tools": [{"type": "function", "function": {"name": "f"}}],
+                    },
+                },
+            },
+            fields,
+            *losses,
+        )
+        for mode, fields, losses in (
+            (
+                "auto",
+                {
+                    "toolConfig.functionCallingConfig": {"mode": "AUTO"},
+                    "tools.0.functionDeclarations.1": ABSENT,
+                },
+                ("tool_choice_narrowed",),
+            ),
+            (
+                "required",
+                {
+                    "toolConfig.functionCallingConfig": {
+                        "mode": "ANY",
+                        "allowedFunctionNames": ["f"],
+                    },
+                    "tools.0.functionDeclarations.1.name": "g",
+                },
+                (),
+            ),
+        )
     ),
     to_gemini(
         "a strict function",
@@ -1085,7 +1397,7 @@ TO_GEMINI: Final = [
             *losses,
         )
         for effort, level, losses in (
-            ("minimal", "MINIMAL", ()),
+            ("minimal", "LOW", ("effort_adjusted",)),  # only Flash models have a lower one
             ("low", "LOW", ()),
             ("medium", "MEDIUM", ()),
             ("high", "HIGH", ()),
@@ -1124,12 +1436,43 @@ TO_GEMINI: Final = [
         "effort_adjusted",
         model="gemini-2.5-pro",
     ),
+    *(
+        to_gemini(
+            f"thinking off, {model}",
+            "anthropic",
+            {"thinking": {"type": "disabled"}},
+            {"generationConfig.thinkingConfig": {"thinkingLevel": level}},
+            "effort_adjusted",
+            model=model,
+        )
+        for model, level in (("gemini-3-pro", "LOW"), ("gemini-3-flash", "MINIMAL"))
+    ),
     to_gemini(
-        "thinking off, Gemini 3",
+        "effort minimal, Gemini 3 Flash",
+        "chat",
+        {"reasoning_effort": "minimal"},
+        {"generationConfig.thinkingConfig.thinkingLevel": "MINIMAL"},
+        model="gemini-3-flash",
+    ),
+    *(
+        to_gemini(
+            f"adaptive thinking, {model}",
+            "anthropic",
+            {"thinking": {"type": "adaptive"}},
+            {"generationConfig.thinkingConfig": expected},
+            model=model,
+        )
+        for model, expected in (
+            ("gemini-2.5-pro", {"thinkingBudget": -1}),
+            ("gemini-3-pro", ABSENT),
+        )
+    ),
+    to_gemini(
+        "a budget, Gemini 3",
         "anthropic",
-        {"thinking": {"type": "disabled"}},
-        {"generationConfig.thinkingConfig": {"thinkingLevel": "MINIMAL"}},
-        "effort_adjusted",
+        {"max_tokens": 64_000, "thinking": {"type": "enabled", "budget_tokens": 20_000}},
+        {"generationConfig.thinkingConfig.thinkingLevel": "HIGH"},
+        "thinking_converted",
     ),
     to_gemini(
         "a budget beyond the model's",
@@ -1180,7 +1523,7 @@ def test_a_row_of_the_matrix_is_carried_refused_or_reported(row: Row, upstream: 
     given = msgspec.json.encode(LEAST[row.client] | row.given)
 
     def translate() -> tuple[dict[str, Any], set[str]]:
-        known = for_model(profile(PROFILES[upstream]), row.model, None, upstream)
+        known = for_model(profile(row.profile or PROFILES[upstream]), row.model, None, upstream)
         done = translate_request(
             given, source=row.client, target=upstream, profile=known, model=row.model
         )

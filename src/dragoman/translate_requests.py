@@ -300,13 +300,12 @@ def _forward(
         rewritten.update(to.history_fields)
     if profile.schema_dialect != "any":
         rewritten.update(("tools", choice) if must_narrow(request, profile) else ("tools",))
-    losses = request.losses
+    losses: tuple[Loss, ...] = ()  # what reading would lose is forwarded here
     changed = request is not client.request
-    if not (rewritten or changed or _must_fit(request, to, profile)) and (
-        target.model == request.model
-    ):
-        return TranslatedRequest(client.body, request, losses)
-    fields = decode(_FIELDS, client.body)
+    edits = bool(rewritten or changed or _must_fit(request, to, profile))
+    if not edits and target.model == request.model:
+        return TranslatedRequest(client.body, request)
+    fields = decode(_FIELDS, to.one_spelling(client.body) if edits else client.body)
     declared = "tools" in fields
     if rewritten or changed:
         as_it_is = target
@@ -322,13 +321,16 @@ def _forward(
             rewritten.update(name for name in names if fresh.get(name) != before.get(name))
         if not adapted and _leads_back(fields, before, fresh, to):
             rewritten.difference_update(to.history_fields[:-1])
-        losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
+        found = (*request.losses, *encoded.losses)
+        losses += tuple(loss for loss in found if _concerns(loss, rewritten))
         for name in rewritten:
-            if name in fresh:
-                own = fields.get(name) if name in to.history_fields and not adapted else None
-                fields[name] = _with_own(own, before.get(name), fresh[name])
-            else:
+            if name not in fresh:
                 fields.pop(name, None)
+            elif name not in to.history_fields:
+                fields[name] = _with_own_settings(fields.get(name), before.get(name), fresh[name])
+            else:
+                own = None if adapted else fields.get(name)
+                fields[name] = _with_own(own, before.get(name), fresh[name])
     if _must_fit(request, to, profile):
         for fit in (_fit_tools, _fitted):
             fitted, changes = fit(fields, request, to, target)
@@ -435,6 +437,20 @@ def _with_own(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
         for old, same, new in triples
     )
     return Raw(b"[" + b",".join(kept) + b"]")
+
+
+def _with_own_settings(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
+    """Change only those settings of an object that differ: a client may send more of them than a turn holds."""
+    objects = [one for one in (own, before, fresh) if one is not None and bytes(one)[:1] == b"{"]
+    if len(objects) < 3:
+        return fresh
+    kept, old, new = (decode(_FIELDS, one) for one in objects)
+    for name in old.keys() | new.keys():
+        if name not in new:
+            kept.pop(name, None)
+        elif new[name] != old.get(name):
+            kept[name] = new[name]
+    return Raw(msgspec.json.encode(kept))
 
 
 def _concerns(loss: Loss, fields: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from dragoman.translate_requests import (
     translate_request,
     write_request,
 )
-from dragoman.turn.request import TextPart
+from dragoman.turn.request import Sampling, TextPart, ToolChoice
 
 FIRST = [
     b'{"content": [{"text":"Hello","type":"text"}], "role": "user"}',
@@ -242,3 +242,99 @@ def test_bytes_that_are_not_utf8_never_reach_an_upstream(target: str) -> None:
     written = translate_request(body % schema, source="chat", target=target).body
 
     assert "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b" in written.decode()
+
+
+# --- fields with two names ----------------------------------------------------------------------------
+
+SNAKE = {
+    "contents": [{"role": "user", "parts": [{"text": "x", "new_field": 1}]}],
+    "system_instruction": {"parts": [{"text": "Be brief."}]},
+    "generation_config": {
+        "top_k": 3,
+        "media_resolution": "MEDIA_RESOLUTION_LOW",
+        "response_mime_type": "text/x.enum",
+        "response_schema": {"type": "STRING", "enum": ["a"]},
+    },
+    "tool_config": {"retrieval_config": {"language_code": "de"}},
+    "labels": {"team": "a"},
+}
+
+
+def relayed(change: dict[str, object] | None) -> TranslatedRequest:
+    client = read_request(msgspec.json.encode({"model": "m", **SNAKE}), source="gemini")
+    changed = None if change is None else structs.replace(client.request, **change)
+    return write_request(
+        client, target="gemini", changed=changed, profile="gemini-api", model="gemini-3-pro"
+    )
+
+
+def test_fields_in_snake_case_pass_as_they_are_and_nothing_is_reported_as_lost() -> None:
+    done = relayed(None)
+
+    assert {"model": "gemini-3-pro", **SNAKE} == msgspec.json.decode(done.body)
+    assert () == done.losses
+
+
+def test_a_changed_setting_replaces_the_clients_in_either_spelling_and_keeps_its_neighbours() -> (
+    None
+):
+    sampled = msgspec.json.decode(relayed({"sampling": Sampling(temperature=0.5)}).body)
+    silent = msgspec.json.decode(relayed({"system": ()}).body)
+
+    assert {
+        "mediaResolution": "MEDIA_RESOLUTION_LOW",
+        "responseMimeType": "text/x.enum",
+        "responseSchema": {"type": "STRING", "enum": ["a"]},
+        "temperature": 0.5,
+    } == sampled["generationConfig"]
+    assert {"retrievalConfig": {"language_code": "de"}} == sampled["toolConfig"]
+    assert {"team": "a"} == sampled["labels"]
+    assert not {"systemInstruction", "system_instruction"} & silent.keys()
+    assert "generation_config" not in sampled
+
+
+def test_a_changed_choice_keeps_other_settings_of_tools() -> None:
+    asked = {
+        "contents": SNAKE["contents"],
+        "tools": [{"functionDeclarations": [{"name": "a.b"}]}],
+        "tool_config": {
+            "function_calling_config": {"mode": "ANY"},
+            "retrieval_config": {"language_code": "de"},
+        },
+    }
+    client = read_request(msgspec.json.encode({"model": "m", **asked}), source="gemini")
+    for choice, expected in (
+        (ToolChoice("none"), {"functionCallingConfig": {"mode": "NONE"}}),
+        (None, {}),
+    ):
+        changed = structs.replace(client.request, tool_choice=choice)
+        done = write_request(client, target="gemini", changed=changed, profile="gemini-api")
+        sent = msgspec.json.decode(done.body)
+
+        assert {"retrievalConfig": {"language_code": "de"}, **expected} == sent["toolConfig"]
+        assert asked["tools"] == sent["tools"]
+
+
+def test_a_function_keeps_the_name_that_only_google_takes_in_a_history_that_is_rewritten() -> None:
+    made = encode_id("functions.look:0")
+    call = {"functionCall": {"id": made, "name": "a.b", "args": {}}}
+    result = {"functionResponse": {"id": made, "name": "a.b", "response": {"output": "1"}}}
+    asked = {
+        "model": "gemini-3-pro",
+        "contents": [
+            {"role": "user", "parts": [{"text": "x"}]},
+            {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [result]},
+        ],
+        "tools": [{"functionDeclarations": [{"name": "a.b"}]}],
+    }
+    done = translate_request(
+        msgspec.json.encode(asked), source="gemini", target="gemini", profile="gemini-api"
+    )
+    _, called, answered = msgspec.json.decode(done.body)["contents"]
+
+    assert ("functions.look:0", "a.b") == (
+        called["parts"][0]["functionCall"]["id"],
+        called["parts"][0]["functionCall"]["name"],
+    )
+    assert "a.b" == answered["parts"][0]["functionResponse"]["name"]

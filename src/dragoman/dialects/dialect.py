@@ -179,6 +179,8 @@ class Dialect:
     # --- requests that pass within the dialect
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
     history_fields: tuple[str, ...] = ("messages",)
+    # A body with one name for each field, where clients may choose between two.
+    one_spelling: Callable[[bytes], bytes] = bytes
     any_tool: bytes = b'"required"'  # the `tool_choice` that forces some tool, whichever
     # Whether a request holds tools (or settings) that the upstream does not take, and the fields as it takes
     # them; `null` means that a field is removed.

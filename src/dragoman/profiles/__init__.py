@@ -8,8 +8,8 @@ from msgspec import structs
 from dragoman.errors import ConfigError
 from dragoman.profiles.catalogue import (
     ALIASES,
+    DIFFERING_MODELS,
     FAMILIES_WANTING_REASONING,
-    GEMINI_MODELS,
     PROFILES,
     SEARCHING_MODELS,
     VENDOR_DIALECTS,
@@ -50,11 +50,11 @@ def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> 
     own = VENDOR_MODELS.get(dialect)
     if profile.vendor_models and own is not None and own.match(name):
         profile = structs.replace(profile, vendor_tools=True)
-    if profile.requires_call_signatures and dialect == "gemini":
-        differing = next(facts for names, facts in GEMINI_MODELS if names.match(name))
+    if profile.requires_call_signatures and dialect in DIFFERING_MODELS:
+        differing = next(facts for names, facts in DIFFERING_MODELS[dialect] if names.match(name))
         profile = structs.replace(profile, **differing)
     searching = SEARCHING_MODELS.get(profile.chat_search)
-    if searching is not None and dialect == "chat":
+    if searching is not None:
         found = next((search for names, search in searching if names.search(name)), "")
         profile = structs.replace(profile, chat_search=found)
     return profile

@@ -68,7 +68,7 @@ _GEMINI_API: Final = Profile(
     description="Gemini models through Google's own API with an API key (AI Studio)",
     think_tags="off",
     signs_calls=True,
-    requires_call_signatures=True,  # Gemini 3; see GEMINI_MODELS for the others
+    requires_call_signatures=True,  # Gemini 3; see _GEMINI_MODELS for the others
     user_field="none",
     max_stop_sequences=5,
     max_output_tokens=65_536,
@@ -451,8 +451,8 @@ VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
     "gemini": re.compile(r"gemini-"),
 }
 
-# What models of the dialect `gemini` differ in, by how their names begin; the first that fits counts.
-GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
+# What the models of one API differ in, by its dialect and by how their names begin; the first that fits counts.
+_GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
     (
         re.compile(r"gemini-2\.5"),
         {
@@ -463,6 +463,8 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
             "tool_images": "follow_up",
         },
     ),
+    # A level that a model lacks is a 400, and only Flash models have `MINIMAL`.
+    (re.compile(r"gemini-(?:[3-9]|\d\d).*pro"), {"supported_efforts": ("low", "medium", "high")}),
     (re.compile(r"gemini-(?:[3-9]|\d\d)"), {}),
     # Older ones, and models of others behind the same API: a thinking setting is a 400 there.
     (
@@ -476,6 +478,7 @@ GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         },
     ),
 )
+DIFFERING_MODELS: Final = {"gemini": _GEMINI_MODELS}
 
 # Families of models that lose their thread, or are refused, without the reasoning of earlier turns:
 # which turns it goes back with, as on the vendor's own servers.

@@ -39,7 +39,7 @@ WANTED = [
 ]
 # Facts that depend on the model or the deployment, which only its operator knows.
 FOR_OPERATORS = {
-    "json_schema_with_tools",  # of Gemini models, see GEMINI_MODELS
+    "json_schema_with_tools",  # of Gemini models, see _GEMINI_MODELS
     "server_tools_beside_functions",  # the same
     "betas",
     "content_parts",

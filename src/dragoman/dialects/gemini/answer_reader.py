@@ -30,6 +30,7 @@ from dragoman.dialects.gemini.schema import (
     WebSource,
     given,
 )
+from dragoman.dialects.gemini.tools_writer import wire_names
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
@@ -103,7 +104,9 @@ class GeminiReader:
         request = exchange.request
         # Offsets of citations count bytes: where a search may cite, the text is kept to convert them.
         searches = request is not None and any(tool.server for tool in request.tools)
-        self._blocks = Blocks(self.assembler, exchange.limits, keep_text=searches)
+        changed = wire_names(request.tools, None) if request is not None else {}
+        names = {name: wire for name, wire in changed.items() if wire in exchange.tools}
+        self._blocks = Blocks(self.assembler, exchange.limits, names, keep_text=searches)
         self._keeps_text = searches
         # Of a chunk that only continues the open text.
         self._add_text = self._blocks.add_text if searches else self.assembler.text
@@ -377,15 +380,18 @@ def _citation(source: GroundingChunk, support: GroundingSupport, text: bytes) ->
     segment = support.segment
     start = end = None
     if segment is not None and text and segment.end_index is not None:
-        start = _characters(text, segment.start_index or 0)
-        end = _characters(text, segment.end_index)
+        first, last = max(0, segment.start_index or 0), max(0, segment.end_index)
+        # Offsets of another part of the answer mean nothing in this one.
+        cited = (segment.text or "").encode("utf-8", "surrogatepass")
+        if not cited or text[first:last] == cited:
+            start, end = _characters(text, first), _characters(text, last)
     raw = Raw(encode({"groundingChunk": source, "groundingSupport": support}))
     return Citation(0, web.uri or "", web.title or "", "", start, end, VENDOR, raw)
 
 
 def _characters(text: bytes, offset: int) -> int:
     """Return the offset in characters of an offset in bytes."""
-    return len(text[: max(0, offset)].decode("utf-8", "ignore"))
+    return len(text[:offset].decode("utf-8", "ignore"))
 
 
 def _bad_ending(word: str, message: str) -> Fault:

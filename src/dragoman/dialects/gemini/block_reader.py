@@ -8,6 +8,7 @@ separate part comes before them.
 
 import itertools
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -54,11 +55,20 @@ def signature_data(signature: str) -> str:
 class Blocks:
     """Tell an assembler what the parts of one answer say."""
 
-    def __init__(self, assembler: Assembler, limits: Limits, *, keep_text: bool = False) -> None:
+    def __init__(
+        self,
+        assembler: Assembler,
+        limits: Limits,
+        names: Mapping[str, str],
+        *,
+        keep_text: bool = False,
+    ) -> None:
+        """`names`: those of the turn by those at Google, where they differ."""
         self.texts: list[str] = []  # of the open text block, with `keep_text`
         self._keep_text = keep_text
         self._assembler = assembler
         self._limits = limits
+        self._names = names
         self._count = 0  # of calls
         self._held = (
             ""  # what waits of the arguments of the last call: the closing bracket, or all of them
@@ -169,6 +179,7 @@ class Blocks:
 
     def _open(self, call_id: str, name: str, signature: str) -> None:
         self._count += 1
+        name = self._names.get(name, name)
         self._assembler.open_call(self._count, call_id=call_id, name=name)
         self._signed = bool(signature)
         self._after = "call"

@@ -8,7 +8,7 @@ turn always has ids.
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -23,12 +23,16 @@ from dragoman.dialects.gemini.schema import (
     SERVER_RESULTS,
     VENDOR,
     Blob,
+    ClientContent,
+    ClientPart,
     Content,
     FileData,
     FunctionCall,
     FunctionResponse,
     Part,
     RawContent,
+    detail_of,
+    fields_of,
     given,
 )
 from dragoman.dialects.history_policy import check_call_name
@@ -59,10 +63,11 @@ from dragoman.turn.request import (
     UrlSource,
 )
 from dragoman.turn.request import Part as TurnPart
-from dragoman.wire.json_values import decode_any
 
-_CONTENT: Final = msgspec.json.Decoder(RawContent)
-_PART: Final = msgspec.json.Decoder(Part)
+_CONTENT: Final = msgspec.json.Decoder(ClientContent)
+_ANY_CONTENT: Final = msgspec.json.Decoder(RawContent)
+_PART: Final = msgspec.json.Decoder(ClientPart)
+_ANY_PART: Final = msgspec.json.Decoder(Part)
 _SYSTEM: Final[msgspec.json.Decoder[str | Content | None]] = msgspec.json.Decoder(
     str | Content | None
 )
@@ -82,19 +87,8 @@ _PAYLOADS: Final = (
     *SERVER_CALLS,
     *SERVER_RESULTS,
 )
-# Fields of a part that are not payload and say nothing to another vendor.
-_BESIDE: Final = frozenset(
-    {
-        "text",
-        "thought",
-        "thoughtSignature",
-        "videoMetadata",
-        "mediaResolution",
-        "partMetadata",
-        "mediaProcessing",
-        "audioTranscription",
-        "speechMetadata",
-    }
+_FIELDS: Final = frozenset(
+    {*ClientContent.__struct_encode_fields__, *ClientPart.__struct_encode_fields__}
 )
 # Fields of a result that hold nothing but the output; SDKs choose different ones.
 _OUTPUTS: Final = (
@@ -112,6 +106,8 @@ _FULL_KINDS: Final = frozenset({OpaqueKind.PLAIN, OpaqueKind.DETAILS})
 _SUMMARY_CHARS: Final = 500
 
 _FileResult: TypeAlias = ImagePart | DocumentPart
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def decode_system(raw: Raw) -> tuple[TextPart, ...]:
@@ -144,7 +140,7 @@ def decode_contents(
     reader = _History(sealer, losses, detail)
     joined: list[tuple[Role, str, list[tuple[Raw, str]]]] = []
     for path, raw in zip(entry_paths("contents", len(contents)), contents, strict=False):
-        content = decode_at(_CONTENT, raw, path)
+        content = _known(_CONTENT, _ANY_CONTENT, raw, path, losses)
         role = _ROLES.get(content.role or "")
         if role is None:
             reason = f"there is no role `{(content.role or '')[:40]}`; use `user` or `model`"
@@ -178,7 +174,7 @@ class _History:
         self._open: list[ToolCallPart] = []  # calls of the last model content without a result
 
     def read(self, role: Role, parts: Sequence[tuple[Raw, str]]) -> list[TurnPart]:
-        decoded = [(_decode_part(raw, path), raw, path) for raw, path in parts]
+        decoded = [(_decode_part(raw, path, self._losses), raw, path) for raw, path in parts]
         if role is USER:
             return self._user(decoded)
         return _ModelTurn(self, self._sealer, self._losses).read(decoded)
@@ -201,8 +197,9 @@ class _History:
             own = _user_part(part, raw, path)
             if own is None:
                 continue
-            if self._detail and isinstance(own, ImagePart):
-                own = structs.replace(own, detail=self._detail)
+            if isinstance(own, ImagePart):
+                detail = _detail(part) or self._detail
+                own = structs.replace(own, detail=detail) if detail else own
             if files is not None and isinstance(own, ImagePart | DocumentPart):
                 files.append(own)
                 continue
@@ -411,22 +408,40 @@ def _reasoning(entry: Envelope) -> ReasoningPart:
 # --- parts ------------------------------------------------------------------------------------------
 
 
-def _decode_part(raw: Raw, path: str) -> Part:
-    part = decode_at(_PART, raw, path)
+def _known(
+    strict: msgspec.json.Decoder[S],
+    lenient: msgspec.json.Decoder[T],
+    raw: Raw,
+    path: str,
+    losses: list[Loss],
+) -> S | T:
+    """Read an object; fields that Google does not have are reported and left out."""
+    try:
+        return strict.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = decode_at(lenient, raw, path)
+    unknown = (name for name, one in fields_of(raw).items() if name not in _FIELDS and given(one))
+    losses += [Loss("field_dropped", f"{path}.{name[:40]}") for name in sorted(unknown)]
+    return found
+
+
+def _decode_part(raw: Raw, path: str, losses: list[Loss]) -> Part:
+    unknown: list[Loss] = []
+    part = _known(_PART, _ANY_PART, raw, path, unknown)
     payloads = [name for name in _PAYLOADS if getattr(part, name) not in (None, NO_RAW)]
     if len(payloads) + (part.text is not None) > 1:
         raise MalformedError("a part has one payload", path=path)
-    if not payloads and part.text is None and not part.thought_signature:
-        unknown = sorted(_fields(raw).keys() - _BESIDE)
-        if unknown:
-            reason = f"parts with `{unknown[0][:40]}` are not supported here"
-            raise MalformedError(reason, path=path, code="unsupported_content_block")
+    if unknown and not payloads and part.text is None and not part.thought_signature:
+        reason = f"parts with `{unknown[0].path.rpartition('.')[2]}` are not supported here"
+        raise MalformedError(reason, path=path, code="unsupported_content_block")
+    losses += unknown
     return part
 
 
-def _fields(raw: Raw) -> dict[str, object]:
-    found = decode_any(bytes(raw))
-    return {key: one for key, one in found.items() if one is not None}
+def _detail(part: Part) -> str:
+    """Return the detail of an image that its part asks for."""
+    resolution = part.media_resolution if isinstance(part, ClientPart) else None
+    return detail_of(resolution.level) if resolution is not None else ""
 
 
 def _user_part(part: Part, raw: Raw, path: str) -> TurnPart | None:

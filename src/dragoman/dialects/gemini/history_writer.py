@@ -23,6 +23,7 @@ from dragoman.dialects.gemini.schema import (
     Part,
     ResponsePart,
 )
+from dragoman.dialects.gemini.tools_writer import google_name
 from dragoman.dialects.history_policy import (
     GO_ON,
     check_documents,
@@ -64,7 +65,6 @@ from dragoman.turn.request import (
     UrlSource,
 )
 from dragoman.turn.request import Part as TurnPart
-from dragoman.turn.tools import wire_name
 
 _CONTINUED: Final = "(continued)"
 _ROLES: Final = {USER: "user", ASSISTANT: "model"}
@@ -245,7 +245,7 @@ class History:
     # --- calls and results ------------------------------------------------------------------------
 
     def _call(self, part: ToolCallPart, turn: Turn) -> Part:
-        name = wire_name(part.name, part.namespace)
+        name = google_name(part.name, part.namespace)
         self._names[part.id] = name
         arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
         call = FunctionCall(

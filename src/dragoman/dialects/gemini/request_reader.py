@@ -31,10 +31,8 @@ _BODY: Final = msgspec.json.Decoder(schema.Request)
 # Numbers may come as strings.
 _CONFIG: Final = msgspec.json.Decoder(GenerationConfig, strict=False)
 _NO_CONFIG: Final = GenerationConfig()
-_OPEN: Final = frozenset({"BLOCK_NONE", "OFF"})  # thresholds that filter nothing
+_OPEN: Final = frozenset({"BLOCK_NONE", "OFF", "4", "5"})  # thresholds that filter nothing
 _OWN_ANSWERS: Final = ("speechConfig", "imageConfig")  # settings of answers that are not text
-# How closely images are looked at; all other values leave it to the model.
-_DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 _LEVELS: Final = frozenset({"minimal", "low", "medium", "high"})
 _ONE_OF: Final = "Respond with exactly one of these words and nothing else: "
 
@@ -129,7 +127,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         stream=bool(wire.stream),
         system=(*system, TextPart(instruction)) if instruction else system,
         turns=decode_contents(
-            contents, sealer, losses, detail=_DETAILS.get(config.media_resolution or "", "")
+            contents, sealer, losses, detail=schema.detail_of(config.media_resolution)
         ),
         tools=tools,
         tool_choice=decode_choice(calling, tools),

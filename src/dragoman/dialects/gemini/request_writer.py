@@ -53,6 +53,8 @@ _NEVER_OFF: Final = re.compile(r"pro")
 _NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._~/:@-]")
 _COUNTED: Final = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
 _VERTEX: Final = "vertex"  # the profile whose servers are not AI Studio's
+_LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 
 
 def split_request(body: bytes) -> tuple[str, bytes]:
@@ -143,12 +145,14 @@ class _Encoder:
         if tools is not None:
             body["tools"] = tools
         if choice is not None:
-            body["toolConfig"] = choice
+            body["toolConfig"] = {"functionCallingConfig": choice}
         if request.tier:
             if request.tier in _TIERS:
                 body["serviceTier"] = _TIERS[request.tier]
             elif request.tier != "auto":
                 self._lose("field_dropped", "tier", request.tier)
+        if request.metadata is not None:
+            self._labels(body, request.metadata)
         if request.extensions:
             self._extend(body, config)
         if config:
@@ -269,6 +273,23 @@ class _Encoder:
         report_conversion(self._request, f"effort {effort} became budget {budget}", self.losses)
         return budget
 
+    def _labels(self, body: dict[str, object], metadata: Raw) -> None:
+        """Label a request at Vertex; AI Studio has no place for what a client notes for itself."""
+        if self._native:
+            body["labels"] = metadata
+            return
+        if self._profile.origin != _VERTEX:
+            return
+        labels: dict[str, str] = {}
+        for name, value in fields_of(metadata).items():
+            text = decode_any(bytes(value))
+            if _LABEL.fullmatch(name) and isinstance(text, str) and _LABEL_VALUE.fullmatch(text):
+                labels[name] = text
+            else:
+                self._lose("field_dropped", "metadata", name[:40])
+        if labels:
+            body["labels"] = labels
+
     # --- fields of the client's own dialect ---------------------------------------------------------
 
     def _extend(self, body: dict[str, object], config: dict[str, object]) -> None:
@@ -280,5 +301,8 @@ class _Encoder:
             outer, _, inner = name.partition(".")
             if outer == "generationConfig" and inner:
                 config[inner] = raw
+            elif outer == "toolConfig" and inner:
+                choice = body.get(outer)
+                body[outer] = {**(choice if isinstance(choice, dict) else {}), inner: raw}
             elif not inner:
                 body[name] = raw

@@ -36,6 +36,15 @@ PLACEHOLDERS: Final = frozenset(
 TIERS: Final = {"standard": "default", "flex": "flex", "priority": "priority"}
 
 
+# How closely images are looked at; all other values leave it to the model.
+_DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
+
+
+def detail_of(resolution: str | None) -> str:
+    """Return the detail of images that a resolution asks for; empty: the model chooses."""
+    return _DETAILS.get((resolution or "").upper(), "")
+
+
 def given(raw: Raw) -> bool:
     """Return whether a field was sent with a value."""
     return bool(raw) and bytes(raw) != b"null"
@@ -106,6 +115,22 @@ class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
         return self.thought is True or self.thought == "true"
 
 
+class MediaResolution(Struct, frozen=True, gc=False):
+    level: str | None = None
+
+
+class ClientPart(Part, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A part of a client, with every field that may be beside the payload."""
+
+    media_resolution: MediaResolution | None = None
+    # These mean nothing to another vendor.
+    video_metadata: Raw = NO_RAW
+    part_metadata: Raw = NO_RAW
+    media_processing: Raw = NO_RAW
+    audio_transcription: Raw = NO_RAW
+    speech_metadata: Raw = NO_RAW
+
+
 # Parts that only Google understands: what ran, and what came of it.
 SERVER_CALLS: Final = ("executable_code", "tool_call")
 SERVER_RESULTS: Final = ("code_execution_result", "tool_response")
@@ -135,6 +160,10 @@ class RawContent(Struct, frozen=True, gc=False):
     parts: list[Raw] | None = None
 
 
+class ClientContent(RawContent, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A content of a client."""
+
+
 # --- requests ---------------------------------------------------------------------------------------
 
 
@@ -143,27 +172,23 @@ class FunctionDeclaration(Struct, frozen=True, gc=False, rename="camel", omit_de
     description: str | None = None
     parameters: Raw = NO_RAW
     parameters_json_schema: Raw = NO_RAW
-    response: Raw = NO_RAW
-    response_json_schema: Raw = NO_RAW
-    behavior: str | None = None
 
 
 class FunctionCallingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     mode: str | int | None = None
     allowed_function_names: list[str] | None = None
 
-
-class ToolConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    function_calling_config: FunctionCallingConfig | None = None
-
     @property
     def forced(self) -> bool:
         """A function must be called."""
-        config = self.function_calling_config
-        return config is not None and config.mode == "ANY"
+        return self.mode == "ANY"
 
 
-AUTO_CHOICE: Final = ToolConfig(FunctionCallingConfig("AUTO"))
+AUTO_CHOICE: Final = FunctionCallingConfig("AUTO")
+
+
+class ToolConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    function_calling_config: FunctionCallingConfig | None = None
 
 
 class ThinkingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -392,6 +417,8 @@ _PART: Final[Shape] = {
     "mediaResolution": None,
     "partMetadata": None,
     "mediaProcessing": None,
+    "audioTranscription": None,
+    "speechMetadata": None,
 }
 _CONTENT: Final[Shape] = {"parts": _PART}
 _TOOL: Final[Shape] = {

@@ -17,6 +17,7 @@ from dragoman.dialects.gemini.schema import (
     VENDOR,
     FunctionCallingConfig,
     FunctionDeclaration,
+    fields_of,
     given,
 )
 from dragoman.dialects.server_tools import kind_of, read_options
@@ -28,9 +29,10 @@ from dragoman.wire.json_values import decode_any
 _TOOLS: Final[msgspec.json.Decoder[list[dict[str, Raw]] | None]] = msgspec.json.Decoder(
     list[dict[str, Raw]] | None
 )
-_DECLARATIONS: Final[msgspec.json.Decoder[list[FunctionDeclaration] | None]] = msgspec.json.Decoder(
-    list[FunctionDeclaration] | None
+_DECLARATIONS: Final[msgspec.json.Decoder[list[Raw] | None]] = msgspec.json.Decoder(
+    list[Raw] | None
 )
+_DECLARATION: Final = msgspec.json.Decoder(FunctionDeclaration)
 # Tools that Google runs, by the kind that other vendors' tools of the sort have.
 SERVER_KINDS: Final = {
     "googleSearch": "web_search",
@@ -38,7 +40,8 @@ SERVER_KINDS: Final = {
     "codeExecution": "code_execution",
 }
 _CAPITAL: Final = re.compile(r"(?<!^)[A-Z]")
-_OPTIONS: Final = ("response", "response_json_schema", "behavior")
+# What a function has in every dialect; everything else is an option of Google's.
+_COMMON: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
 
 
 def _decode_tools(definitions: bytes) -> tuple[Tool, ...]:
@@ -66,7 +69,8 @@ def _decode_tools(definitions: bytes) -> tuple[Tool, ...]:
 TOOL_LISTS: Final = ToolLists(_decode_tools)
 
 
-def _function(declaration: FunctionDeclaration, path: str) -> Tool:
+def _function(raw: Raw, path: str) -> Tool:
+    declaration = decode_at(_DECLARATION, raw, path)
     if not declaration.name:
         raise MalformedError("a function needs a name", path=f"{path}.name")
     parameters, other = declaration.parameters, declaration.parameters_json_schema
@@ -78,12 +82,12 @@ def _function(declaration: FunctionDeclaration, path: str) -> Tool:
         schema = json_schema(other, f"{path}.parametersJsonSchema", openapi=False)
     elif given(parameters):
         schema = json_schema(parameters, f"{path}.parameters", openapi=True)
-    values = (declaration.response, declaration.response_json_schema, declaration.behavior)
+    options = (name for name, value in fields_of(raw).items() if given(value))
     return Tool(
         name=declaration.name,
         description=declaration.description or "",
         schema=schema,
-        options=tuple(name for name, value in zip(_OPTIONS, values, strict=True) if value),
+        options=tuple(name[:40] for name in options if name not in _COMMON),
         path=path,
     )
 

@@ -1,5 +1,6 @@
 """Encodes tools and tool choice for a Gemini upstream."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,7 +15,6 @@ from dragoman.dialects.gemini.schema import (
     VENDOR,
     FunctionCallingConfig,
     FunctionDeclaration,
-    ToolConfig,
     camel_request,
     fields_of,
 )
@@ -24,10 +24,10 @@ from dragoman.dialects.server_tools import kept_options, options_of
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     declared_tools,
-    flat_name,
     function_description,
     parallel_flag,
     refuse_schemaless,
+    strict_flag,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -43,6 +43,30 @@ _OWN_NAMES: Final = {kind: name for name, kind in SERVER_KINDS.items()}
 _EMPTY: Final = frozenset({b"{}", b"null", b""})
 # Keywords with which a schema without properties still says something.
 _MEANT: Final = ("properties", "$ref", "anyOf", "oneOf", "allOf")
+
+# --- names ----------------------------------------------------------------------------------------
+# Google takes dots and colons, which no other vendor does, and no digit or hyphen at the beginning.
+
+_LEGAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+
+
+def google_name(name: str, namespace: str = "") -> str:
+    """Return the name that a function has at Google: the client's own, if Google takes it."""
+    if not namespace and _LEGAL.fullmatch(name):
+        return name
+    wire = wire_name(name, namespace)
+    return wire if _LEGAL.fullmatch(wire) else wire_name(f".{wire}")
+
+
+@made_once
+def wire_names(tools: tuple[Tool, ...], _target: None) -> Mapping[str, str]:
+    """Return the names of functions in a turn by those at Google, where the two differ."""
+    named = ((tool.name, tool.namespace) for tool in tools if not tool.server)
+    pairs = ((google_name(*one), wire_name(*one)) for one in named)
+    return {google: wire for google, wire in pairs if google != wire}
+
+
+# --- definitions ----------------------------------------------------------------------------------
 
 
 class Definitions(Struct, frozen=True, gc=False):
@@ -87,9 +111,10 @@ def define(tools: tuple[Tool, ...], profile: Profile) -> Definitions:
 
 
 def _function(tool: Tool, profile: Profile, losses: list[Loss]) -> FunctionDeclaration:
-    name = flat_name(tool, losses)
-    if tool.strict:
-        losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+    name = google_name(tool.name, tool.namespace)
+    if not tool.namespace and name != tool.name:
+        losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+    strict_flag(tool, profile, losses)
     losses += [Loss("tool_option_dropped", tool.path, option) for option in tool.options]
     schema = FREE_INPUT if tool.flavor is Flavor.CUSTOM else tool.schema
     parameters = json = NO_RAW
@@ -147,7 +172,7 @@ def _own_name(tool: Tool) -> str:
 
 def encode_tools(
     request: Request, target: Target, losses: list[Loss]
-) -> tuple[Raw | None, ToolConfig | None]:
+) -> tuple[Raw | None, FunctionCallingConfig | None]:
     """Return the definitions, if there are any, and the choice.
 
     Raises:
@@ -158,12 +183,20 @@ def encode_tools(
     choice = request.tool_choice
     # A list of allowed functions goes with a forced choice only; else the others are not declared.
     forced = choice is not None and choice.mode == "required"
-    sent = define(declared_tools(request, profile, takes_allowed=forced), profile)
+    declared = declared_tools(request, profile, takes_allowed=forced)
+    if choice is not None and choice.allowed and len(declared) < len(request.tools):
+        path = path_of(request, "tool_choice")
+        losses.append(Loss("tool_choice_narrowed", path, "only allowed tools are declared"))
+    sent = define(declared, profile)
     losses += sent.losses
     has_tools = sent.json is not None
     parallel_flag(request, profile, losses, has_tools=has_tools)
+    # A schema is enforced for all functions of a request or for none.
+    auto = (
+        "VALIDATED" if profile.supports_strict and any(one.strict for one in declared) else "AUTO"
+    )
     if choice is None:
-        return sent.json, None
+        return sent.json, None if auto == "AUTO" else FunctionCallingConfig(auto)
     if choice.mode in ("required", "tool") and has_tools and request.needed_tools:
         # Only functions can be forced.
         path = path_of(request, "tool_choice")
@@ -171,7 +204,7 @@ def encode_tools(
         return sent.json, None
     if has_tools and choice.mode == "auto" and all(tool.server for tool in request.tools):
         return sent.json, None  # Google refuses a choice where there are no functions
-    wire = wire_name(choice.name, choice.namespace) if choice.name else ""
+    wire = google_name(choice.name, choice.namespace) if choice.name else ""
     written = written_choice(
         request,
         profile,
@@ -181,17 +214,14 @@ def encode_tools(
     )
     names = [wire] if written.mode == "tool" else []
     if written.mode == "required" and forced:
-        names = [name for name in map(wire_name, choice.allowed) if name in sent.names]
-    return sent.json if written.with_tools else None, _config(written.mode, names)
+        names = [name for name in map(google_name, choice.allowed) if name in sent.names]
+    tools = sent.json if written.with_tools else None
+    if written.mode is None:
+        return tools, None
+    return tools, FunctionCallingConfig(_MODES.get(written.mode, auto), names or None)
 
 
-_MODES: Final = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
-
-
-def _config(mode: str | None, names: list[str]) -> ToolConfig | None:
-    if mode is None:
-        return None
-    return ToolConfig(FunctionCallingConfig(_MODES[mode], names or None))
+_MODES: Final = {"required": "ANY", "tool": "ANY", "none": "NONE"}
 
 
 # --- requests that are relayed to another Gemini upstream -------------------------------------------

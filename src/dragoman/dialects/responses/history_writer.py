@@ -365,6 +365,8 @@ class ItemEncoder:
             case FileSource():
                 item["file_id"] = stored_file(part.source, self._profile.origin, self._path)
             case TextSource() | None:
+                loss = Loss("content_flattened", self._path, "a document became text")
+                self._losses.append(loss)
                 item = {"type": "input_text", "text": document_text(part)}
                 images = [self._image(one) for one in part.parts if isinstance(one, ImagePart)]
                 return [*content, self._marked(item, part.cache), *images]

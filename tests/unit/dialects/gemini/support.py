@@ -66,8 +66,8 @@ def parts_of(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
 
 
-def read(*chunks: dict[str, Any], upstream: str = "gemini-api") -> list[Event]:
+def read(*chunks: dict[str, Any], upstream: str = "gemini-api", **more: Any) -> list[Event]:
     """Read chunks of a stream."""
-    of = exchange(upstream)
+    of = exchange(upstream, **more)
     stream = b"".join(b"data: %b\r\n\r\n" % json.dumps(one).encode() for one in chunks)
     return drive(StreamReader(GEMINI.frame_reader(of), of), [stream])

@@ -12,7 +12,9 @@ from dragoman.limits import Limits
 from dragoman.profiles import profile
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.answer import fold
-from dragoman.turn.events import Fault, FinishReason, TextRun
+from dragoman.turn.events import Citation, Fault, FinishReason, TextRun
+from dragoman.turn.request import Request, Tool
+from dragoman.turn.server_tools import ServerKind
 from tests.support.corpus import ROOT
 from tests.unit.dialects.gemini.support import GEMINI, exchange, read
 
@@ -90,6 +92,25 @@ def test_limits_hold():
         stream = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in calls)
         with pytest.raises(TooLargeError, match=name):
             reader.feed(stream)
+
+
+def test_sources_of_another_part_have_no_place_in_this_one():
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "a"}}],
+        "groundingSupports": [
+            {"segment": {"endIndex": 3, "text": text}, "groundingChunkIndices": [0]}
+            for text in ("One", "Two")
+        ],
+    }
+    searches = Tool(name="web_search", server=True, does=ServerKind.WEB_SEARCH)
+    asked = Request(dialect="chat", model="m", turns=(), tools=(searches,))
+    end = chunk({"text": "Two"}, finish="STOP")
+    end["candidates"][0]["groundingMetadata"] = grounding
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    events = read(chunk({"text": "One"}), chunk(image), end, request=asked)
+
+    cited = [(one.start, one.end) for one in events if isinstance(one, Citation)]
+    assert [(None, None), (0, 3)] == cited
 
 
 def test_a_call_without_a_name_is_a_failure():

@@ -191,6 +191,45 @@ def test_what_is_not_of_the_dialect_is_refused(contents, reason):
         asked(*contents)
 
 
+def test_a_field_that_google_does_not_have_is_reported():
+    content = user({"text": "x", "new": 1, "gone": None}) | {"name": "Ann"}
+    request = asked(content, model("y", {"thoughtSignature": "U0lH", "other": 1}), user("z"))
+
+    assert [
+        ("field_dropped", "$.contents[0].name"),
+        ("field_dropped", "$.contents[0].parts[0].new"),
+        ("field_dropped", "$.contents[1].parts[1].other"),
+    ] == sorted((loss.code, loss.path) for loss in request.losses)
+
+
+def test_what_may_be_beside_a_payload_is_no_loss():
+    beside = {
+        "videoMetadata": {"fps": 1},
+        "part_metadata": {"a": 1},
+        "mediaProcessing": {},
+        "audio_transcription": {},
+        "speechMetadata": {},
+    }
+
+    assert () == asked(user({"text": "x", **beside})).losses
+
+
+@pytest.mark.parametrize(
+    ("level", "detail"),
+    [
+        ("MEDIA_RESOLUTION_LOW", "low"),
+        ("media_resolution_high", "high"),
+        ("MEDIA_RESOLUTION_MEDIUM", ""),
+    ],
+)
+def test_the_resolution_of_an_image_is_that_of_its_part_or_of_the_request(level, detail):
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    own = asked(user(picture | {"mediaResolution": {"level": level}}))
+    common = asked(user(picture), generationConfig={"mediaResolution": level})
+
+    assert [detail, detail] == [one.turns[0].parts[0].detail for one in (own, common)]
+
+
 @pytest.mark.parametrize("signature", sorted(PLACEHOLDERS))
 def test_a_placeholder_is_no_state(signature):
     request = asked(user("x"), model(call(signature=signature)), user(result()))

@@ -101,6 +101,19 @@ def test_more_stop_sequences_than_google_takes_are_matched_here():
             ["thinking_converted"],
         ),
         (ReasoningSettings(mode="auto"), "gemini-3-flash", None, []),
+        (
+            ReasoningSettings(mode="effort", effort="minimal"),
+            "gemini-3-flash",
+            {"thinkingLevel": "MINIMAL"},
+            [],
+        ),
+        *(  # only Flash models have the lowest level
+            (thinking, "gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}, ["effort_adjusted"])
+            for thinking in (
+                ReasoningSettings(mode="off"),
+                ReasoningSettings(mode="effort", effort="minimal"),
+            )
+        ),
         (ReasoningSettings(mode="off"), "gemini-2.5-flash", {"thinkingBudget": 0}, []),
         (
             ReasoningSettings(mode="off"),
@@ -153,6 +166,18 @@ def test_what_google_has_no_field_for_is_reported():
     )
 
     assert ["field_dropped", "user_id_dropped", "field_dropped", "field_dropped"] == losses
+
+
+def test_metadata_are_labels_at_vertex_and_nothing_at_ai_studio():
+    noted = said(metadata=Raw(b'{"team":"a-1","Team":"a","b":"B c","n":1}'))
+    vertex, losses = written(noted, target(upstream="vertex"))
+
+    assert {"team": "a-1"} == vertex["labels"]
+    assert ["field_dropped"] * 3 == losses
+    assert (
+        "labels" not in written(said(metadata=Raw(b'{"Team":"a"}')), target(upstream="vertex"))[0]
+    )
+    assert ({}, []) == (written(noted)[0].get("labels", {}), written(noted)[1])
 
 
 def test_several_answers_are_refused():

@@ -97,11 +97,10 @@ def test_what_is_not_a_function_is_refused(declaration, reason):
 
 
 def test_options_that_no_one_else_has_are_named():
-    (tool,) = tools_of(
-        {"functionDeclarations": [{"name": "f", "behavior": "BLOCKING", "response": {"a": 1}}]}
-    )
+    declared = {"name": "f", "behavior": "BLOCKING", "response": {"a": 1}, "new": 1, "old": None}
+    (tool,) = tools_of({"functionDeclarations": [declared]})
 
-    assert ("response", "behavior") == tool.options
+    assert ("behavior", "response", "new") == tool.options
 
 
 @pytest.mark.parametrize(

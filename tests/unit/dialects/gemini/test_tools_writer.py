@@ -1,12 +1,16 @@
 """Tools of any client for a Gemini upstream."""
 
+import re
+
 from msgspec import Raw, structs
 
-from dragoman.turn.events import Flavor
+from dragoman.turn.events import BlockStart, Flavor
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import USER as ROLE
 from dragoman.turn.request import Request, TextPart, Tool, ToolChoice, Turn
 from dragoman.turn.server_tools import ServerKind
-from tests.unit.dialects.gemini.support import target, written
+from dragoman.turn.tools import ToolTable
+from tests.unit.dialects.gemini.support import call, read, target, written
 
 SCHEMA = Raw(b'{"$schema":"x","type":"object","properties":{"a":{"type":"string","minLength":1}}}')
 LOOK = Tool(name="look", description="Look.", schema=SCHEMA, path="$.tools[0]")
@@ -102,7 +106,43 @@ def test_choices():
 
         assert {"functionCallingConfig": config} == body["toolConfig"]
         assert declared == len(body["tools"][0]["functionDeclarations"])
+        assert ([] if declared == 2 else ["tool_choice_narrowed"]) == losses
+
+
+def test_strict_functions_are_enforced_where_the_upstream_can():
+    enforces = target()
+    enforces = structs.replace(
+        enforces, profile=structs.replace(enforces.profile, supports_strict=True)
+    )
+    strict = structs.replace(LOOK, strict=True)
+
+    for choice in (None, ToolChoice("auto")):
+        body, losses = written(said(strict, tool_choice=choice), enforces)
+        assert {"functionCallingConfig": {"mode": "VALIDATED"}} == body["toolConfig"]
         assert [] == losses
+    assert "toolConfig" not in written(said(LOOK), enforces)[0]
+    assert (["tool_option_dropped"], False) == (
+        written(said(strict))[1],
+        "toolConfig" in written(said(strict))[0],
+    )
+
+
+def test_names_are_the_clients_own_where_google_takes_them():
+    names = ["a.b", "mcp:x-1", "_y", "1tool", "-tool", "é", "z" * 65]
+    tools = tuple(structs.replace(LOOK, name=name) for name in names)
+    body, losses = written(said(*tools))
+    sent = [one["name"] for one in body["tools"][0]["functionDeclarations"]]
+
+    assert names[:3] == sent[:3]
+    assert ["tool_renamed"] * 4 == losses
+    assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}", name) for name in sent)
+    assert len(names) == len(set(sent))
+    # What the model calls is what the client declared.
+    chunk = {"candidates": [{"content": {"parts": [call(name) for name in sent]}}]}
+    end = {"candidates": [{"finishReason": "STOP"}]}
+    events = read(chunk, end, request=said(*tools), tools=ToolTable(tools))
+    assert names == [one.name for one in events if isinstance(one, BlockStart)]
+    assert {"usage_missing"} == {one.code for one in events if isinstance(one, Loss)}
 
 
 def test_one_call_at_a_time_cannot_be_enforced():

@@ -395,7 +395,7 @@ def test_a_document_of_parts_keeps_its_context_and_images() -> None:
     content = body(request)["input"][0]["content"]
 
     assert ["input_text", "input_text", "input_image"] == [one["type"] for one in content]
-    assert ["citations_dropped"] == codes(request)
+    assert ["citations_dropped", "content_flattened"] == codes(request)
 
 
 @pytest.mark.parametrize(
