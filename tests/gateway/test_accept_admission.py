@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from msgspec import structs
 
+from dragoman.gateway import endpoints
 from dragoman.gateway.app import PROBES, Endpoint, all_endpoints
 from dragoman.gateway.config.settings import (
     Key,
@@ -25,6 +26,11 @@ from tests.support.gateway import Stand, settings_for, stand
 from tests.support.odd_upstream import Asked, OddUpstream, Reply, odd_upstream
 
 ENDPOINTS = all_endpoints()
+# Gemini's paths name the model.
+GEMINI = tuple(
+    Endpoint(("POST",), f"/v1beta/models/odd:{verb}", endpoints.answer)
+    for verb in ("generateContent", "streamGenerateContent", "countTokens")
+)
 LIMITS = {
     "requests": {"requests_per_minute": 1},
     "tokens": {"tokens_per_minute": 1},
@@ -38,14 +44,16 @@ BODY = {
     "messages": [{"role": "user", "content": "hello"}],
     "input": "hello",
 }
-endpoints = pytest.mark.parametrize(
-    "endpoint", ENDPOINTS, ids=[f"{one.methods[0]} {one.path}" for one in ENDPOINTS]
-)
-asking = pytest.mark.parametrize(
-    "endpoint",
-    [one for one in ENDPOINTS if one.asks],
-    ids=[f"{one.methods[0]} {one.path}" for one in ENDPOINTS if one.asks],
-)
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+
+
+def each(*listed: Endpoint) -> pytest.MarkDecorator:
+    names = [f"{one.methods[0]} {one.path}" for one in listed]
+    return pytest.mark.parametrize("endpoint", listed, ids=names)
+
+
+all_of_them = each(*ENDPOINTS, *GEMINI)
+asking = each(*(one for one in ENDPOINTS if one.asks), *GEMINI)
 
 
 def speak(asked: Asked) -> Reply:
@@ -98,7 +106,7 @@ def both() -> Iterator[tuple[Stand, OddUpstream]]:
 def ask(found: Stand, endpoint: Endpoint, key: str) -> httpx2.Response:
     method = endpoint.methods[0]
     path = endpoint.path.replace("{id}", "resp_1").replace("{rest}", "")
-    body = {"json": BODY} if method == "POST" else {}
+    body = {"json": CONTENTS if endpoint in GEMINI else BODY} if method == "POST" else {}
     return httpx2.request(
         method,
         f"{found.url}{path}",
@@ -131,7 +139,7 @@ def ask_again(
     return answer, len(odd.asked) > before
 
 
-@endpoints
+@all_of_them
 def test_endpoint_admits_or_asks_no_upstream(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:

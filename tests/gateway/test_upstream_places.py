@@ -17,12 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings, Upstream
 from tests.support.asking import get, post
-from tests.support.gateway import FIXED_PATHS, Stand, stand
+from tests.support.gateway import DIALECTS, Stand, stand
 from tests.support.odd_upstream import Asked, Gate, OddUpstream, Reply
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
 
-OVERLOADED = {"chat": 503, "anthropic": 529, "responses": 503}
+OVERLOADED = {"chat": 503, "anthropic": 529, "responses": 503, "gemini": 503}
 KEY = {"x-api-key": "k"}
 
 
@@ -139,7 +139,7 @@ def test_request_beyond_the_limit_waits_until_another_ends(odd: OddUpstream) -> 
     assert 0 == figure(page, "upstream_requests", upstream="local")
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_request_beyond_the_queue_is_refused_so_that_agents_come_back(
     odd: OddUpstream, dialect: str
 ) -> None:
@@ -295,14 +295,14 @@ def test_ten_times_the_capacity_is_answered_promptly_and_served_right_after(
         held = [found.hold() for _ in range(4)]
         waiting = [found.wait() for _ in range(2)]
         began = time.monotonic()
-        beyond = [found.ask(dialect=FIXED_PATHS[number % 3]) for number in range(54)]
+        beyond = [found.ask(dialect=DIALECTS[number % 4]) for number in range(54)]
         refused = [one.result(60) for one in beyond]
         seconds = time.monotonic() - began
         found.gate.open(1000)
         served = [one.result(60).status_code for one in (*held, *waiting)]
         again = found.ask().result(60)
 
-    assert [OVERLOADED[FIXED_PATHS[number % 3]] for number in range(54)] == [
+    assert [OVERLOADED[DIALECTS[number % 4]] for number in range(54)] == [
         one.status_code for one in refused
     ]
     assert all(int(one.headers["retry-after"]) >= 1 for one in refused)
@@ -319,18 +319,18 @@ def test_request_beyond_a_keys_limit_waits_and_more_get_429(odd: OddUpstream) ->
     with scene(odd, keys=(limited,), local={}) as found:
         first = found.hold(headers=KEY)
         second = found.wait(headers=KEY)
-        refused = [found.ask(dialect=one, headers=KEY).result(60) for one in FIXED_PATHS]
+        refused = [found.ask(dialect=one, headers=KEY).result(60) for one in DIALECTS]
         page = found.page()
         found.gate.open(1000)
         line = logged(found.gateway, second.result(60).headers["request-id"])
 
     assert [200, 200] == [one.result().status_code for one in (first, second)]
-    assert [429, 429, 429] == [one.status_code for one in refused]
+    assert [429] * 4 == [one.status_code for one in refused]
     assert all("1" == one.headers["retry-after"] for one in refused)
     assert "1 requests at once and 1 that wait" in refused[0].json()["error"]["message"]
     assert line["waited_ms"] > 0
     assert 1 == figure(page, "queued_requests", queue="key", name="team")
-    assert 3 == figure(page, "queue_refusals_total", queue="key", name="team", cause="full")
+    assert 4 == figure(page, "queue_refusals_total", queue="key", name="team", cause="full")
 
 
 def test_key_that_waited_long_enough_gets_429(odd: OddUpstream) -> None:

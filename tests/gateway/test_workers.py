@@ -19,6 +19,7 @@ from tests.gateway.test_upstream_places import complete
 from tests.support.collector import Collector
 from tests.support.odd_upstream import Asked, Gate, OddUpstream, Reply
 from tests.support.received import received
+from tests.support.redis import redis_server
 from tests.support.serving import Served, serving, simulating
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import until
@@ -213,6 +214,28 @@ def test_reason_is_reported_if_the_folder_of_the_workers_is_gone(
         statuses = [ask(served).status_code for _ in range(MANY)]
 
     assert [200] * MANY == statuses
+
+
+def test_workers_that_start_while_redis_is_away_serve_and_count(
+    tmp_path: Path, odd: OddUpstream
+) -> None:
+    odd.answer = complete
+    lines = ("[upstreams.odd]", f'base_url = "{odd.url}/v1"', "[server]", 'state = "env:STATE"')
+    lines += ("[[server.keys]]", 'name = "three"', 'key = "env:THREE"', "requests_per_minute = 3")
+    with (
+        redis_server() as redis,
+        workers(tmp_path, 2, *lines, STATE=redis.url, THREE="sk-three") as served,
+    ):
+        redis.kill()
+        until(lambda: len(served.notices("state away")) == 2)
+        for one in served.notices("started"):
+            os.kill(one["process"], signal.SIGKILL)
+        until(lambda: len(served.notices("started")) == 4)
+        statuses = [ask(served, authorization="Bearer sk-three").status_code for _ in range(MANY)]
+        redis.start()
+        until(lambda: len(served.notices("state connected")) == 4)
+
+    assert [200] * 3 + [429] * (MANY - 3) == statuses
 
 
 # --- cool-downs ---------------------------------------------------------------------------------------
