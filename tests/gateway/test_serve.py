@@ -307,9 +307,8 @@ def test_worker_that_takes_anothers_place_has_the_settings_of_the_last_reload(
 # --- what it says when it cannot serve ----------------------------------------------------------------
 
 
-def failed(folder: Path, *options: str, warned: bool = False, **more: str) -> str:
-    """Return the line that it said before it gave up, behind a warning perhaps."""
-    done = subprocess.run(
+def run(folder: Path, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         command(*options),
         capture_output=True,
         text=True,
@@ -318,6 +317,11 @@ def failed(folder: Path, *options: str, warned: bool = False, **more: str) -> st
         timeout=60,
         check=False,
     )
+
+
+def failed(folder: Path, *options: str, warned: bool = False, **more: str) -> str:
+    """Return the line that it said before it gave up, behind a warning perhaps."""
+    done = run(folder, *options, **more)
     lines = done.stderr.splitlines()[1 if warned else 0 :]
     assert (2, "") == (done.returncode, done.stdout)
     assert 1 == len(lines), lines
@@ -403,6 +407,20 @@ def test_missing_file_and_bad_certificates_are_one_clear_line(tmp_path, simulato
     assert "sim" in wrong
     assert "certificate" in wrong
     assert wrong == several
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_store_that_cannot_be_opened_at_the_start_ends_the_gateway_at_once(
+    tmp_path, simulator, workers: str
+) -> None:
+    path = config(tmp_path, simulator)
+    path.write_text(f'{path.read_text()}\n[store]\nresponses = "sqlite"\npath = "{tmp_path}"\n')
+    done = run(tmp_path, "--port", "0", "--workers", workers)
+    said = {line for line in done.stderr.splitlines() if line.startswith("dragoman: the response")}
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert 1 == len(said)
+    assert "it is replaced" not in done.stderr
 
 
 # --- upstreams that cannot be reached ------------------------------------------------------------------

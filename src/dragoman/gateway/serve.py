@@ -304,6 +304,7 @@ class Service:
         self._announce = announce
         self._shared: Path | None = None  # a folder for the figures of several workers
         self._passed: socket.socket | None = None  # by systemd
+        self._note_served: Callable[[], object] = object
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
@@ -323,6 +324,7 @@ class Service:
         workers = Workers(
             server.workers, lambda first: self._work(bound, seal_key, first=first), self._reread
         )
+        self._note_served = workers.note_served
         with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
             self._shared = Path(folder)
             _keep_from_cleaners(self._shared)
@@ -382,6 +384,7 @@ class Service:
             gc.freeze()
             gc.set_threshold(_GARBAGE)
             logger.notice("started", url=running.url, process=os.getpid())
+            self._note_served()
             self._announce(running.url)
             await stop.wait()
             logger.notice("draining", process=os.getpid())

@@ -1,5 +1,6 @@
 """Several processes on one port, each with its own event loop; the one that made them only looks after them."""
 
+import mmap
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from dragoman.errors import DragomanError
+from dragoman.errors import ConfigError, DragomanError
 
 _RESTARTS: Final = 5  # of one worker within the window, before something is wrong with all of them
 _WINDOW_SECONDS: Final = 120.0
@@ -65,6 +66,13 @@ class Workers:
         self._bound: socket.socket
         # Nothing is written to it.  Only this process has its second end, so the first ends with this process.
         self._lifeline = os.pipe()
+        self._served = mmap.mmap(
+            -1, 1
+        )  # shared with the workers: not 0 once one of them has served
+
+    def note_served(self) -> None:
+        """Note, in a worker, that the settings can be used."""
+        self._served[0] = 1
 
     def run(self, bound: socket.socket) -> int:
         """Keep them running until a signal to stop; `bound` holds the port until then."""
@@ -80,6 +88,8 @@ class Workers:
                 child, status = os.wait()
                 self._children.pop(child, None)
                 code = os.waitstatus_to_exitcode(status)
+                if not self._served[0] and code == ConfigError.exit_code and not self._stopping:
+                    self._pass_on(signal.SIGTERM)  # its mistake is that of all, and it is reported
                 if self._stopping:
                     worst = max(worst, abs(code))
                     continue
