@@ -66,7 +66,7 @@ def text_digest(text: str) -> str:
 
 
 def is_envelope(data: str) -> bool:
-    """Say whether this was minted here, by us or by another instance."""
+    """Return whether this was made here, by this or another instance."""
     return data.startswith(PREFIX)
 
 

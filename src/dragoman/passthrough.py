@@ -132,13 +132,13 @@ class Relay:
         return raw
 
     def is_unchanged(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
-        """Say whether a complete body can be forwarded unchanged."""
+        """Return whether a complete body can be forwarded unchanged."""
         self._before += before
         self._after += after
         return not self._changed()
 
     def _is_unchanged(self) -> bool:
-        """Say whether the peer's bytes say the same as the events."""
+        """Return whether the peer's bytes mean the same as the events."""
         touches_call = self._in_call
         for event in self._after:
             if isinstance(event, BlockStart):
@@ -171,5 +171,5 @@ class Relay:
         return merged(self._before) != merged(self._after)
 
     def _renamed(self, event: BlockStart) -> bool:
-        """Say whether the client must get another id than the peer's."""
+        """Return whether the client must get another id than the peer's."""
         return self._ids.of(event.index, event.call_id) != event.call_id

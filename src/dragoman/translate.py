@@ -356,7 +356,7 @@ class Translator:
         return self._pass(relay, raw, [delta], [delta])
 
     def _is_untouched(self, event: Event, relay: Relay) -> bool:
-        """Say whether the frame of a delta that no stage changed can be forwarded at once."""
+        """Return whether the frame of a delta that no stage changed can be forwarded at once."""
         if self.outcome is not None:
             return False
         cls = type(event)

@@ -109,6 +109,18 @@ def test_words_are_found_with_their_line_and_not_in_code() -> None:
     ]
 
 
+def test_docstrings_begin_with_what_the_code_does() -> None:
+    # A function returns, reads, emits or reports; it does not say, tell or know.
+    vague = re.compile(r'"""(?:Say|Tell|Know) .*')
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for match in vague.finditer(path.read_text("utf-8"))
+    ]
+
+    assert not found, "\n".join(found)
+
+
 def test_source_has_no_banned_word() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {what}"

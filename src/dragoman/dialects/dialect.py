@@ -52,7 +52,7 @@ class Writer(Protocol):
         ...
 
     def passed(self, raw: bytes, /) -> None:
-        """Know that bytes of the same dialect took the place of what was written."""
+        """Note that bytes of the same dialect were sent in place of what was written."""
         ...
 
 

@@ -65,7 +65,7 @@ def kind_of_status(status: int) -> FaultKind:
 
 
 def is_context_length(message: str) -> bool:
-    """Say whether a message reports a prompt that exceeds the context."""
+    """Return whether a message reports a prompt that exceeds the context."""
     return _CONTEXT.search(message) is not None
 
 
@@ -116,7 +116,7 @@ def without_html(message: str) -> str:
 
 
 def _is_html(body: bytes) -> bool:
-    """Say whether a body is a page, whatever its content type says."""
+    """Return whether a body is a page, whatever its content type says."""
     head = body[:_PAGE_BYTES].lstrip(_BLANKS)
     for opener, closer in _PROLOGUES:
         if head[:5].lower().startswith(opener):

@@ -48,7 +48,7 @@ class FrameReader(Protocol):
         ...
 
     def read(self, frame: Frame, /) -> None:
-        """Tell the assembler what a frame says.
+        """Read a frame into the assembler.
 
         Raises:
             MalformedError: it is not of the dialect.
@@ -73,11 +73,11 @@ class FrameReader(Protocol):
         ...
 
     def add_text(self, chars: int, /) -> None:
-        """Know of text for the open block that was read elsewhere."""
+        """Count text of the open block that was read elsewhere."""
         ...
 
     def add_more(self, text: str, /) -> None:
-        """Tell the assembler of reasoning or arguments for the open block that were read elsewhere."""
+        """Add reasoning or arguments of the open block that were read elsewhere."""
         ...
 
     def end(self) -> None:
@@ -85,7 +85,7 @@ class FrameReader(Protocol):
         ...
 
     def read_body(self, body: bytes, /) -> None:
-        """Tell the assembler what a complete answer says, error bodies included.
+        """Read a complete answer, or an error body, into the assembler.
 
         Raises:
             MalformedError: it is not of the dialect.
@@ -318,7 +318,7 @@ class StreamReader:
         return end
 
     def _is_open(self) -> bool:
-        """Say whether the block for which the template was made is open, and nothing is pending."""
+        """Return whether the block for which the template was made is open, and nothing is pending."""
         return self._text_block == self._assembler.index and self._frames.takes_text
 
     def _read_frame(self, frame: Frame) -> None:
@@ -424,7 +424,7 @@ def _check_text(data: bytes) -> None:
 
 
 def read_answer(frames: FrameReader, body: bytes) -> bool:
-    """Tell the assembler what a complete answer says; what cannot be read becomes a fault.
+    """Read a complete answer into the assembler; one that cannot be read becomes a fault.
 
     Returns whether it was JSON at all.
     """

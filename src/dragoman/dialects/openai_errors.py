@@ -194,12 +194,12 @@ def _word(value: Any) -> str:
 
 
 def _is_image_code(word: str) -> bool:
-    """Say whether a code is about an image that the model was to look at; there are many."""
+    """Return whether a code is about an image that the model was to look at; there are many."""
     return "image" in word and word.replace("_", "a").isalnum()
 
 
 def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:
-    """Say what happened: by the words (a code first), by the status, by words that say little."""
+    """Return the kind of a failure: by its words (a code first), by the status, by vague words."""
     words = tuple(word.lower() for word in words)
     kind = next((_WORDS[word] for word in words if word in _WORDS), None)
     if kind is None and _is_image_code(words[0]):

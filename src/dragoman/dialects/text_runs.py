@@ -150,7 +150,7 @@ class RepeatedReads:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Say whether the inside of a JSON string is ASCII and needs no escape."""
+    """Return whether the inside of a JSON string is ASCII and needs no escape."""
     return (
         body.isascii()
         and _QUOTE not in body

@@ -23,7 +23,7 @@ def guarded(guards: Guards, request: Request) -> tuple[Request | Fault, tuple[Lo
 
 
 def with_note(request: Request, loop: Loop) -> Request:
-    """Tell the model about its loop, behind everything else, so that no cached prefix changes."""
+    """Add a note about its loop for the model, behind everything else, so that no cached prefix changes."""
     note = TextPart(
         f"[Note from the gateway: {loop.description}, with the same arguments and the same results each time."
         " Calling again will change nothing. Use the results, try something different,"

@@ -47,7 +47,7 @@ def refuse_page(
 
 
 def is_origin_allowed(origin: str, host: str, server: Server) -> bool:
-    """Say whether a page is our own, or one that the settings allow."""
+    """Return whether a page is our own, or one that the settings allow."""
     if not origin:
         return False
     if any(_glob(one.rstrip("/")).matches(origin) for one in server.allowed_origins):
@@ -88,7 +88,7 @@ def _is_host_ours(host: str, server: Server) -> bool:
 
 @functools.lru_cache(maxsize=64)  # every request names a host, mostly the same
 def is_loopback(name: str) -> bool:
-    """Say whether a name or an address means this machine and nothing else."""
+    """Return whether a name or an address means this machine and nothing else."""
     name = name.lower().strip("[]")
     if name.rstrip(".") == "localhost":
         return True

@@ -169,7 +169,7 @@ def _fits(param: Param, value: object) -> bool:
 
 
 def _wanted(param: Param) -> str:
-    """Say what values a parameter takes."""
+    """Return which values a parameter takes."""
     match param.kind:
         case "number" | "integer":
             word = "a number" if param.kind == "number" else "a whole number"
@@ -253,7 +253,7 @@ def _put_thinking(request: Request, value: object) -> Request:
 
 
 def _is_thinking_open(request: Request) -> bool:
-    """Say whether the client left it to the model how much to think."""
+    """Return whether the client left it to the model how much to think."""
     setting = request.reasoning
     return setting.mode == "default" or (setting.mode == "auto" and not setting.effort)
 

@@ -105,7 +105,7 @@ class AnswerObserver:
         replays: bool,
         arguments: bool = False,
     ) -> None:
-        """Tell of calls as they begin, and as they end of what stood before them.
+        """Report calls as they begin, and with their end the reasoning before them.
 
         `ids` are those that the client gets; `replays`: the upstream takes back reasoning that it
         did not sign; `arguments` asks for calls without reasoning, too.
@@ -171,7 +171,7 @@ class AnswerObserver:
             self._states.append(OpaqueState(state.kind, state.data, state.origin, state.item_id))
 
     def _takes(self, chars: int) -> bool:
-        """Say whether there is room; once there is none, the answer is forgotten."""
+        """Return whether there is room; once there is none, the answer is forgotten."""
         if self._on_reasoning is None:
             return False
         self._room -= chars
@@ -621,7 +621,7 @@ def _filled(
 
 
 def _is_piece(thoughts: Sequence[ReasoningPart], found: Sequence[Recollection]) -> bool:
-    """Say whether a client sends the end of what is remembered: some keep the last event of a stream."""
+    """Return whether a client sends the end of what is remembered: some keep the last event of a stream."""
     whole = _text(part for one in found for part in (*one.before, *one.after))
     sent = _text(thoughts)
     return len(sent) < len(whole) and whole.endswith(sent)

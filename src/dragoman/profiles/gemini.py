@@ -147,7 +147,7 @@ class _Writer:
             node["items"] = self._items(node, refs)
 
     def _items(self, node: Node, refs: tuple[str, ...]) -> Node:
-        """Say what an array holds, which it must; a tuple holds any of its members."""
+        """Write what an array holds, which is required; a tuple holds any of its members."""
         items = node.get("items")
         several = [*as_list(node.get("prefixItems")), *as_list(items)]
         return self.node({"anyOf": several} if several else items, refs)

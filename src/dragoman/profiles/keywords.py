@@ -100,7 +100,7 @@ def any_of(variants: list[Json]) -> Json:
 
 
 def inferred_type(node: Node) -> str:
-    """Tell a schema's type from its other keywords; empty if they do not say."""
+    """Return a schema's type by its other keywords; empty if they do not show it."""
     if "properties" in node or "required" in node or "additionalProperties" in node:
         return "object"
     if "items" in node or "prefixItems" in node:

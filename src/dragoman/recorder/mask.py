@@ -148,7 +148,7 @@ class LineMask:
         self._waiting.append(_Waiting(line, source, size))
 
     def close(self) -> None:
-        """Know that there are no more lines."""
+        """Handle the end of the lines."""
         for source in self._sources:
             source.close()
 
@@ -216,7 +216,7 @@ class LineMask:
         }
 
     def _know_arguments(self, raw: Raw) -> None:
-        """Know the keys of all arguments, which an upstream may have written in any format."""
+        """Collect the keys of all arguments, which an upstream may have written in any format."""
         event = msgspec.json.decode(raw, type=_ArgsEvent)
         if event.event == "args":
             if event.index not in self._arguments:

@@ -174,7 +174,7 @@ class ArgumentKeys:
         self._tail = ""
 
     def feed(self, piece: str) -> None:
-        """Know the keys that are complete."""
+        """Collect the keys that are complete."""
         text = self._tail + piece
         for key in _ARGUMENT_KEY.findall(text):
             self._names.add(key)

@@ -65,7 +65,7 @@ class Names:
         self._used: dict[int, Iterator[int]] = {}  # by the number of letters
 
     def add(self, text: str) -> None:
-        """Know all names in a text, such as `functions.get_weather:0`."""
+        """Collect all names in a text, such as `functions.get_weather:0`."""
         for match in _tokens().finditer(text):
             if match.lastgroup == "word":
                 for part in (match[0], *_PART.findall(match[0])):

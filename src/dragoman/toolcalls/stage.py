@@ -174,7 +174,7 @@ class Splitter:
                     return
 
     def _is_plain(self, text: str) -> bool:
-        """Say whether a text holds none of the characters that can begin a marker."""
+        """Return whether a text holds none of the characters that can begin a marker."""
         return (
             self._lead not in text
             and self._other_lead not in text

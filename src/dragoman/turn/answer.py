@@ -459,7 +459,7 @@ def _delta_text(event: Event) -> str:
 
 
 def _continues(last: Event, event: Event) -> bool:
-    """Say whether `event` adds to the delta `last`."""
+    """Return whether `event` adds to the delta `last`."""
     if type(last) is not type(event):
         return False
     match event:

@@ -129,7 +129,7 @@ class JsonArguments:
         return self._forward(fragment)
 
     def end(self) -> Ending:
-        """Say how the arguments ended."""
+        """Return how the arguments ended."""
         if not self._begun:
             return Ending("{}", open_ended=True)
         if self._held is not None:
@@ -475,7 +475,7 @@ class CustomInput:
         return ""
 
     def end(self) -> Ending:
-        """Say how the input ended."""
+        """Return how the input ended."""
         ending = self._json.end()
         if self._streaming:
             tail = self._unescape(ending.text) if ending.text else ""

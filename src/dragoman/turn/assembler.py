@@ -364,11 +364,11 @@ class Assembler(BlockBuilder):
         return key in self._calls
 
     def call_is_whole(self, key: Hashable) -> bool:
-        """Say whether a call's arguments, waiting ones included, are complete JSON."""
+        """Return whether a call's arguments, waiting ones included, are complete JSON."""
         return self._calls[key].is_whole
 
     def takes_args(self, key: Hashable) -> bool:
-        """Say whether arguments can just be added to a call: its block is open, and nothing waits for its end."""
+        """Return whether arguments can just be added to a call: its block is open, and nothing waits for its end."""
         call = self._calls.get(key)
         return call is not None and call is self._call and not (call.ended or self._waiting)
 
@@ -392,7 +392,7 @@ class Assembler(BlockBuilder):
             self._count_waiting(len(fragment))
 
     def takes_opaque(self, key: Hashable) -> bool:
-        """Say whether state can still be attached to a call: its block has not ended."""
+        """Return whether state can still be attached to a call: its block has not ended."""
         return not self._calls[key].closed
 
     def call_opaque(self, key: Hashable, kind: OpaqueKind, data: str) -> None:
@@ -476,7 +476,7 @@ class Assembler(BlockBuilder):
     # --- calls ----------------------------------------------------------------------------------
 
     def _blocked(self) -> bool:
-        """Say whether what comes now must wait, ending every call that can be ended first."""
+        """Return whether what comes now must wait, ending every call that can be ended first."""
         while self._call is not None:
             if not (self._call.ended or self._call.arguments.whole):
                 return True
@@ -538,7 +538,7 @@ class Assembler(BlockBuilder):
         self.end_call_block(call.tool.name, complete=whole)
 
     def _may_be_half(self, call: IncomingCall, *, cut: bool) -> bool:
-        """Say whether a call may lack its end although nothing of it shows that.
+        """Return whether a call may lack its end although nothing of it shows that.
 
         Free text looks whole wherever it stops, and so does a call without arguments: only the peer
         knows, or what came after it.
@@ -550,7 +550,7 @@ class Assembler(BlockBuilder):
         return (cut and not self._waiting) or bool(self._tools.parameters(call.tool)[0])
 
     def _is_over(self, call: IncomingCall) -> bool:
-        """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
+        """Return whether nothing more can come for a call: its peer ended it, or went on after it."""
         if call.arguments.whole:
             return call.ended or bool(self._waiting)
         return call.ended and (call.cut or isinstance(call.arguments, RawInput))

@@ -109,7 +109,7 @@ def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
 
 
 def _is_spoken(part: Part) -> bool:
-    """Say whether a person said this.  Agents put their own remarks between tags."""
+    """Return whether a person wrote this.  Agents put their own remarks between tags."""
     if not isinstance(part, TextPart):
         return True
     text = part.text
@@ -120,7 +120,7 @@ def _is_spoken(part: Part) -> bool:
 
 
 def _are_alike(one: _Step, other: _Step) -> bool:
-    """Say whether two calls asked for the same and got the same; what differs most often comes first."""
+    """Return whether two calls asked for the same and got the same; what differs most often comes first."""
     call, again = one.call, other.call
     if call.name != again.name or call.namespace != again.namespace:
         return False

@@ -40,7 +40,7 @@ def decode_any(text: bytes | str) -> Any:
 
 
 def has_more(data: bytes, byte: bytes, most: int) -> bool:
-    """Say whether a byte occurs more than `most` times; other threads may run in between."""
+    """Return whether a byte occurs more than `most` times; other threads may run in between."""
     if len(data) <= most:
         return False
     starts = range(0, len(data), _STEP)
@@ -48,7 +48,7 @@ def has_more(data: bytes, byte: bytes, most: int) -> bool:
 
 
 def has_more_items(data: bytes, most: int) -> bool:
-    """Say whether a JSON text has more than `most` commas outside its strings.
+    """Return whether a JSON text has more than `most` commas outside its strings.
 
     Decoders cannot be interrupted, and need memory for every value: this tells before they begin.  The
     time is linear, and no single step takes long.

@@ -42,7 +42,7 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 
 class MessagesReader:
-    """Know what each event of a Messages stream means."""
+    """Read the events of a Messages stream into an assembler."""
 
     reasoning_field = ""  # the dialect has one place for it
     varied = False
@@ -64,7 +64,7 @@ class MessagesReader:
         return self._blocks.held or (self._reason is not None and not self.assembler.ended)
 
     def read(self, frame: Frame, /) -> None:
-        """Tell the assembler what an event says."""
+        """Read an event into the assembler."""
         # Cases: anthropic/done_marker, anthropic/done_marker_without_reason.
         if frame.data.startswith(b"[DONE]"):
             self.end()
@@ -147,7 +147,7 @@ class MessagesReader:
             self.assembler.fault(truncated(self._blocks.inside))
 
     def read_body(self, body: bytes, /) -> None:
-        """Tell the assembler what a complete answer says."""
+        """Read a complete answer into the assembler."""
         message = decode_cleanly(_MESSAGE, body, self.assembler)
         if message.type == "error" or _given(message.error):
             self.assembler.fault(decode_fault(0, body))

@@ -147,7 +147,7 @@ class Sealing:
 
 
 def is_unshown(opaque: Sequence[Opaque]) -> bool:
-    """Say whether state without text is redacted thinking, not thinking that was left out.
+    """Return whether state without text is redacted thinking, not thinking that was left out.
 
     The vendor signs thinking even if its text is not shown; only its own signatures can do without.
     """
@@ -406,7 +406,7 @@ class MessagesWriter:
         """Keep nothing: servers of this dialect add no fields that clients read."""
 
     def skip(self, event: Event, /) -> None:
-        """Know a delta of text or arguments that passes."""
+        """Note a delta of text or arguments whose frame is forwarded."""
         if type(event) in _TEXTS or (type(event) is ArgsDelta and self._opening is None):
             self._check(event)
         else:

@@ -103,7 +103,7 @@ class Blocks:
         return self._text_index != -1
 
     def is_text(self, index: int) -> bool:
-        """Say whether this is the text block that is open, and has led to an event."""
+        """Return whether this is the text block that is open, and has led to an event."""
         return index == self._text_index
 
     @property
@@ -112,7 +112,7 @@ class Blocks:
         return self._assembler.in_reasoning or self._assembler.takes_args(self._hot[1])
 
     def is_last(self, index: int) -> bool:
-        """Say whether the block that was added to last has this index in the stream."""
+        """Return whether the block that was added to last has this index in the stream."""
         return index == self._hot[0]
 
     def add_more(self, text: str) -> None:

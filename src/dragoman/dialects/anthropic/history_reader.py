@@ -385,7 +385,7 @@ def _at(path: str, decoder: msgspec.json.Decoder[T], raw: Raw) -> T:
 
 
 def _summary(head: schema.BlockHead) -> str:
-    """Say in one line what a vendor-run tool was asked, or what it found."""
+    """Return one line about what a vendor-run tool was asked, or what it found."""
     if head.type.endswith("_tool_use"):
         asked = _free(head.input)
         query = asked.get("query", asked.get("url", "")) if isinstance(asked, dict) else ""

@@ -201,7 +201,7 @@ _SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
 
 
 class ChatReader:
-    """Tell an assembler what the frames of one answer say."""
+    """Read the frames of one answer into an assembler."""
 
     varied = False
 
@@ -286,7 +286,7 @@ class ChatReader:
         return call.function.arguments if self._calls.is_last(call.index) else ""
 
     def add_text(self, chars: int, /) -> None:
-        """Know of text for the open block that was read elsewhere."""
+        """Count text of the open block that was read elsewhere."""
         self._channels.chars += chars
         self.assembler.add_text(chars)
 
@@ -308,7 +308,7 @@ class ChatReader:
             self._cut()
 
     def read_body(self, body: bytes, /) -> None:
-        """Tell the assembler what a complete answer says.
+        """Read a complete answer into the assembler.
 
         Raises:
             MalformedError: it is neither an answer nor an error.
@@ -538,7 +538,7 @@ class ChatReader:
         self.assembler.fault(fault)
 
     def _cut(self) -> None:
-        """Say that the stream stopped before its end."""
+        """Report that the stream stopped before its end."""
         inside = "a tool call" if len(self._calls) and not self._calls.whole else ""
         self._fail(truncated(inside))
 
@@ -555,7 +555,7 @@ class ChatReader:
             self._finish()
 
     def _finish(self) -> None:
-        """Tell how the answer ended."""
+        """Emit how the answer ended."""
         self._channels.end()
         reason, raw = self._reason()
         if self._calls.searches:

@@ -290,7 +290,7 @@ class CallNames:
         return wire_name(call.name, call.namespace)
 
     def shape_of(self, call: BlockStart | Block) -> CallShape:
-        """Say how a call is written: free-form input only for a client that declared it so."""
+        """Return how a call is written: free-form input only for a client that declared it so."""
         if call.kind is not BlockKind.CUSTOM_CALL:
             return "function"
         declared = ToolName(call.name, call.namespace, call.flavor) in self._declared
@@ -370,7 +370,7 @@ class ChatWriter:
         """Nothing of a frame that has passed concerns what is written later."""
 
     def skip(self, event: Event, /) -> None:
-        """Know a delta of text or arguments that passes."""
+        """Note a delta of text or arguments whose frame is forwarded."""
         if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
             self._check(event)
             self._chars += len(event.text)

@@ -234,7 +234,7 @@ class Calls:
         return self._assembler.takes_args(self._hot[1])
 
     def is_last(self, index: int) -> bool:
-        """Say whether the last call has this index in the stream."""
+        """Return whether the last call has this index in the stream."""
         return index == self._hot[0]
 
     def add_more(self, text: str) -> None:
@@ -298,7 +298,7 @@ class Calls:
         return self._new()
 
     def _begins_another(self, known: _Call, name: str, fragment: str) -> bool:
-        """Say whether a name, without a known id, on a known place begins another call."""
+        """Return whether a name, without a known id, on a known place begins another call."""
         if not name:
             return False
         if not known.opened:
@@ -331,7 +331,7 @@ class Calls:
         return call
 
     def _note_misnumbered(self, call: _Call, index: int | None) -> None:
-        """Say once that a client which goes by the peer's numbers would mix calls up."""
+        """Report once that a client which goes by the peer's numbers would mix calls up."""
         if not self._misnumbered:
             self._misnumbered = True
             given = "none" if index is None else str(index)
@@ -387,7 +387,7 @@ class Calls:
     # --- telling --------------------------------------------------------------------------------
 
     def _open(self, call: _Call) -> None:
-        """Tell the assembler of a call, and what waited for its name."""
+        """Open a call in the assembler, and add what waited for its name."""
         if call.opened:
             return
         call.opened = True
@@ -477,7 +477,7 @@ class Channels:
             self._assembler.loss(code, path, join_surrogates(detail))
 
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
-        """Tell content that is not plain text in a plain place."""
+        """Read content that is more than a string."""
         records = None if logprobs is None else self.token_records(logprobs, has_text=True)
         if isinstance(content, str):
             self._text(content, records)
@@ -552,7 +552,7 @@ class Channels:
         self._release(channel)
 
     def end(self) -> None:
-        """Tell everything that waited."""
+        """Emit everything that waited."""
         self._release()
         self.give_up()
 
@@ -568,7 +568,7 @@ class Channels:
             self._assembler.text(text, logprobs)
 
     def _thinking(self, raw: Raw) -> None:
-        """Tell the reasoning of a content part: a string, or parts again."""
+        """Read the reasoning of a content part: a string, or parts again."""
         try:
             parts = decode(PARTS, bytes(raw))
         except MalformedError:
@@ -594,7 +594,7 @@ class Channels:
         return self.halves.join(channel, text)
 
     def _release(self, channel: str = "") -> None:
-        """Tell what waited in channels other than `channel`."""
+        """Emit what waited in channels other than `channel`."""
         if self.halves:
             self._release_halves(*(one for one in _CHANNELS if one != channel))
         if self._details and channel != "reasoning":

@@ -318,7 +318,7 @@ class Results:
 
 
 def _mark_error(inside: list[PartOut]) -> None:
-    """Say in words that a call failed: the dialect has no other place for it."""
+    """Mark the text of a failed call: the dialect has no other place for it."""
     first = inside[0] if inside else None
     if not isinstance(first, TextOut):
         inside.insert(0, TextOut(ERROR))
@@ -424,7 +424,7 @@ class Replay:
         )
 
     def _note_state(self, parts: Sequence[ReasoningPart], turn: Turn) -> None:
-        """Say that signatures go nowhere; the text they sign goes into a field that has none."""
+        """Report signatures that are dropped: their text goes into a field that has none."""
         if any(
             _is_signed(state) and state.origin not in (self._profile.origin, CHAT_ORIGIN)
             for part in parts

@@ -95,7 +95,7 @@ def _count(given_count: int | None) -> int:
 
 
 class GeminiReader:
-    """Know what each chunk of an answer means."""
+    """Read the chunks of an answer into an assembler."""
 
     reasoning_field = ""  # the dialect has one place for it
 
@@ -134,7 +134,7 @@ class GeminiReader:
         return self._reason is not None or bool(self._blocked)
 
     def read(self, frame: Frame, /) -> None:
-        """Tell the assembler what a chunk says.
+        """Read a chunk into the assembler.
 
         Raises:
             MalformedError: it is not a chunk.
@@ -187,7 +187,7 @@ class GeminiReader:
         return bool(self._usage)
 
     def add_text(self, chars: int, /) -> None:
-        """Know of text for the open block that was read elsewhere."""
+        """Count text of the open block that was read elsewhere."""
         self.assembler.add_text(chars)
 
     def add_more(self, text: str, /) -> None:
@@ -211,7 +211,7 @@ class GeminiReader:
             self.assembler.fault(truncated(self._blocks.inside))
 
     def read_body(self, body: bytes, /) -> None:
-        """Tell the assembler what a complete answer says, or the list of chunks of a stream without `alt=sse`.
+        """Read a complete answer into the assembler, or the list of chunks of a stream without `alt=sse`.
 
         Raises:
             MalformedError: it is neither an answer nor an error.

@@ -398,7 +398,7 @@ class GeminiWriter:
         """Keep nothing: clients read no fields that the dialect does not define."""
 
     def skip(self, event: Event, /) -> None:
-        """Know a delta of text that passes."""
+        """Note a delta of text whose chunk is forwarded."""
         if type(event) in _TEXTS:
             self._check(event)
         else:

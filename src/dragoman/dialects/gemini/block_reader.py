@@ -53,7 +53,7 @@ def signature_data(signature: str) -> str:
 
 
 class Blocks:
-    """Tell an assembler what the parts of one answer say."""
+    """Read the parts of one answer into an assembler."""
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ class ResponsesReader:
         return any(item.held for item in self._items) or bool(self._pieces.halves)
 
     def read(self, frame: Frame, /) -> None:
-        """Tell what one frame says."""
+        """Read one frame into the assembler."""
         try:
             event = STREAM_EVENTS.decode(frame.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -170,7 +170,7 @@ class ResponsesReader:
         self.assembler.fault(truncated())
 
     def read_body(self, body: bytes, /) -> None:
-        """Tell what a complete answer says, or an error body."""
+        """Read a complete answer, or an error body, into the assembler."""
         try:
             response = decode(RESPONSE, body)
         except MalformedError:

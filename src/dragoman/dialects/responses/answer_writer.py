@@ -323,7 +323,7 @@ class ResponsesWriter:
         self._output.sequence = following
 
     def passed(self, raw: bytes, /) -> None:
-        """Know that these bytes of the upstream have been sent in place of what was written."""
+        """Note that these bytes of the upstream have been sent in place of what was written."""
         for event in relayed_events(raw):
             if event.type == DONE and event.item.type == "message" and not self._message.part_open:
                 self._message.close()

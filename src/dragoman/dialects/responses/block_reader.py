@@ -154,7 +154,7 @@ class Items:
 
 
 def _same(item: StreamItem, out: OutputItem) -> bool:
-    """Say whether a complete item can be the one that is known."""
+    """Return whether a complete item can be the one that is known."""
     if out.type and out.type != item.type:
         return False
     return not (item.call_id and out.call_id and item.call_id != out.call_id)
@@ -194,7 +194,7 @@ _VENDOR: Final = "openai"
 
 
 class Pieces:
-    """Tell the items of one answer, piece by piece or whole."""
+    """Read the items of one answer, piece by piece or whole."""
 
     def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
         self.assembler = assembler
@@ -458,7 +458,7 @@ class Pieces:
 
 
 def _client_runs(out: OutputItem) -> bool:
-    """Say whether a shell call is for the client: one in a container was run by the vendor."""
+    """Return whether a shell call is for the client: one in a container was run by the vendor."""
     return out.environment is None or not out.environment.type.startswith("container")
 
 

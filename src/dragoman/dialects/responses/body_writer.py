@@ -270,7 +270,7 @@ class MessageWriter:
         return b"".join([template % (at, b'"%b"' % body, b"[]") for at, body in deltas])
 
     def keep(self, text: str) -> None:
-        """Know of text of the open part that was sent."""
+        """Count text of the open part that was sent."""
         self._texts.append(text)
 
     def refuse(self, text: str) -> bytes:

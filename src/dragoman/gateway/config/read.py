@@ -331,7 +331,7 @@ def _expected(kind: inspect.Type) -> str:
 
 
 def described(value: object) -> str:
-    """Say what stood there."""
+    """Return a value in words, for a message."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -352,7 +352,7 @@ def described(value: object) -> str:
 
 
 def _rewritten(kind: inspect.Type, value: object) -> str:
-    """Say how the value should be written, where that shows."""
+    """Return how the value should be written, if it shows."""
     match kind, value:
         case inspect.IntType() | inspect.FloatType(), str():
             number = _LEADING_NUMBER.match(value)
