@@ -1,5 +1,8 @@
 """Decodes answers of a Chat Completions upstream, streamed or complete, for the assembler."""
 
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -37,6 +40,7 @@ from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, STOP, Citation, Fault, FinishReason, Usage
+from dragoman.turn.server_tools import SourceRef
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -169,6 +173,36 @@ def read_addresses(raw: Raw) -> list[Citation]:
     return citations
 
 
+# How hosts mark a source in the text: `[1]`, `[ref_1]`, or `[[1]](https://…)`.
+_MARK: Final = re.compile(
+    r"\[\[[0-9]{1,3}\]\]\((https?://[^\s()]{1,2000})\)|\[((?:ref_)?[0-9]{1,3})\]"
+)
+_MARKING: Final = frozenset({"perplexity", "zai", "xai"})  # as `Profile.chat_search` names them
+_MOST_MARKS: Final = 500  # of one answer
+
+
+def read_marks(text: str, base: int, listed: Mapping[str, SourceRef]) -> list[Citation]:
+    """Return a citation for each mark in a text block whose source the answer lists, by mark or address."""
+    citations: list[Citation] = []
+    for mark in islice(_MARK.finditer(text), _MOST_MARKS):
+        source = listed.get(mark[1] or mark[2])
+        if source is None:
+            continue
+        start, end = mark.span()
+        cited = UrlCitation(source.url, source.title or None, base + start, base + end)
+        place = {"url": source.url, "start_index": base + start, "end_index": base + end}
+        raw = Raw(msgspec.json.encode({"type": "url_citation", "url_citation": place}))
+        citations.append(_citation(cited, base, raw))
+    return citations
+
+
+def _marks_sources(exchange: Exchange) -> bool:
+    """Return whether the upstream marks sources in its text, and may have searched."""
+    host, request = exchange.profile.chat_search, exchange.request
+    searches = host == "perplexity" or request is None or any(one.server for one in request.tools)
+    return host in _MARKING and searches
+
+
 def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
     nowhere = not cited.end_index  # hosts that do not know the place write 0 and 0
     return Citation(
@@ -219,6 +253,8 @@ class ChatReader:
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
         self._host_tools: HostTools | None = None  # tools that the host ran, if it shows them
+        if _marks_sources(exchange):
+            self._channels.keep_text()
 
     @property
     def reasoning_field(self) -> str:
@@ -494,12 +530,14 @@ class ChatReader:
             self._tools_of_host().emit(last=False)
 
     def _cite_addresses(self) -> None:
-        """Cite the addresses that were listed for the whole answer."""
-        if not is_given(self._citations):
-            return
-        cited = read_addresses(self._citations)
+        """Cite the addresses that were listed for the whole answer: where the text marks them, else without a place."""
+        cited = read_addresses(self._citations) if is_given(self._citations) else []
         if self._host_tools is not None:
             cited = self._host_tools.titled(cited)
+        marked = self._cite_marks(cited)
+        cited = [one for one in cited if one.url not in marked]
+        if not cited:
+            return
         if self.assembler.has_calls or not self._channels.chars:
             # No text is open for citations, but the search found what it found.
             self.assembler.loss("citations_dropped")
@@ -507,6 +545,20 @@ class ChatReader:
             return
         for citation in cited:
             self.assembler.citation(citation)
+
+    def _cite_marks(self, cited: Sequence[Citation]) -> set[str]:
+        """Cite the sources that the last text block marks, and return their addresses."""
+        channels = self._channels
+        if not channels.kept or not self.assembler.in_text:
+            return set()
+        listed = {} if self._host_tools is None else dict(self._host_tools.marks)
+        for number, one in enumerate(cited, 1):
+            listed[str(number)] = listed[one.url] = SourceRef(one.url, one.title)
+        text = "".join(channels.kept)[channels.text_base :]
+        marked = read_marks(text, channels.text_base, listed)
+        for citation in marked:
+            self.assembler.citation(citation)
+        return {one.url for one in marked}
 
     # --- the end ------------------------------------------------------------------------------------
 

@@ -460,10 +460,18 @@ class Channels:
         self._details = Details()
         self._seen: dict[str, int] = {}  # characters so far, of a peer that repeats them
         self.chars: int = 0  # of text so far
+        self.kept: list[str] | None = (
+            None  # all of the text, if the sources that it marks are looked for
+        )
         self.text_base: int = 0  # characters before the text block that is open or comes next
         self._refused_at = -1  # `chars` when a refusal was the last thing said
         self.finished = False  # the finish reason has come
         self.reasoning_field: str = ""  # which field of the server's carried reasoning, if any did
+
+    def keep_text(self) -> None:
+        """Keep all text from now on."""
+        self.kept = []
+        self.careful = True
 
     @property
     def refused(self) -> bool:
@@ -566,6 +574,8 @@ class Channels:
         if text:
             self.chars += len(text)
             self._assembler.text(text, logprobs)
+            if self.kept is not None:
+                self.kept.append(text)
 
     def _thinking(self, raw: Raw) -> None:
         """Read the reasoning of a content part: a string, or parts again."""
@@ -605,6 +615,8 @@ class Channels:
             match channel:
                 case "content":
                     self._assembler.text(text)
+                    if self.kept is not None:
+                        self.kept.append(text)
                 case "reasoning":
                     self._assembler.reasoning(text)
                 case "refusal":

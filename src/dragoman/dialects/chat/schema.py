@@ -236,6 +236,7 @@ class FoundSource(Struct, gc=False):
     content: str | None = None
     date: str | None = None
     publish_date: str | None = None
+    refer: str | None = None  # Z.ai: how the text marks it
 
 
 class FoundSources(Struct, gc=False):

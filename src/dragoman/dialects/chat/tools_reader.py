@@ -319,6 +319,7 @@ class HostTools:
     def __init__(self, assembler: Assembler) -> None:
         self._assembler = assembler
         self._sources: tuple[SourceRef, ...] = ()  # of one search for the whole answer
+        self.marks: dict[str, SourceRef] = {}  # the same, by how the text marks them
         self._listed = False  # they were emitted
         self._executed: dict[int, ExecutedTool] = {}
         self._emitted: set[int] = set()
@@ -327,8 +328,12 @@ class HostTools:
         """Take a list of what was found; every chunk may repeat it."""
         if self._sources:
             return
-        found = (_source(one) for one in decode(_FOUND, bytes(raw)))
+        listed = decode(_FOUND, bytes(raw))
+        found = [_source(one) for one in listed]
         self._sources = tuple(one for one in found if one.url)
+        for number, (one, source) in enumerate(zip(listed, found, strict=True), 1):
+            if source.url:
+                self.marks[str(number)] = self.marks[one.refer or f"ref_{number}"] = source
 
     def titled(self, citations: Sequence[Citation]) -> list[Citation]:
         """Return citations with the titles of what was found at the same addresses."""

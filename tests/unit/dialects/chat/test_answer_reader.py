@@ -4,11 +4,14 @@ import msgspec
 import pytest
 
 from dragoman.dialects.chat import DIALECT
+from dragoman.dialects.chat.answer_reader import read_marks
+from dragoman.profiles import profile
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import (
     ArgsDelta,
     BlockKind,
     BlockStart,
+    Citation,
     Fault,
     FaultKind,
     Finish,
@@ -18,6 +21,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.server_tools import SourceRef
 from dragoman.wire.sse import Frame
 from tests.unit.dialects.chat.support import (
     call,
@@ -215,3 +219,55 @@ def test_s16_body_with_half_a_character() -> None:
     events = read_body(rb'{"choices":[{"message":{"content":"a\ud83d"},"finish_reason":"stop"}]}')
 
     assert "a�" == "".join(event.text for event in of_type(events, TextDelta))
+
+
+# --- marks of sources in the text ---------------------------------------------------------------------
+
+YR, MET = "https://yr.example/oslo", "https://met.example/oslo"
+LISTED = {"1": SourceRef(YR), "ref_1": SourceRef(YR), "2": SourceRef(MET), YR: SourceRef(YR)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Cold[1], wet[2].", [("[1]", YR), ("[2]", MET)]),
+        ("Cold[1][1]", [("[1]", YR), ("[1]", YR)]),
+        ("☃ \U0001f976 [ref_1]", [("[ref_1]", YR)]),
+        (f"Cold [[1]]({YR}).", [(f"[[1]]({YR})", YR)]),
+        ("Cold [[1]](https://other.example/).", []),  # the answer does not list it
+        ("Cold[3], [0], [ref_9], [a], [1, []", []),
+        ("", []),
+    ],
+)
+def test_a_mark_cites_the_source_that_the_answer_lists(
+    text: str, found: list[tuple[str, str]]
+) -> None:
+    marks = read_marks(text, 100, LISTED)
+
+    assert found == [(text[one.start : one.end], one.url) for one in marks]
+    for one in marks:
+        place = msgspec.json.decode(one.raw)["url_citation"]
+        assert (100 + (one.start or 0), 100 + (one.end or 0)) == (
+            place["start_index"],
+            place["end_index"],
+        )
+
+
+def test_an_answer_has_a_limit_of_marks() -> None:
+    assert 500 == len(read_marks("[1]" * 10_000, 0, LISTED))
+
+
+def test_marks_behind_reasoning_count_from_their_own_text() -> None:
+    listed = {"citations": [YR, MET]}
+    frames = [
+        chunk({"content": "Before[2]. "}),
+        chunk({"reasoning_content": "Hm."}),
+        chunk({"content": "Cold"}),
+        chunk({"content": "[1"}),
+        chunk({"content": "]."}),
+        chunk({}, "stop", **listed),
+    ]
+    events = read(*frames, exchange=exchange(profile("perplexity")))
+
+    cited = [(one.url, one.start, one.end) for one in of_type(events, Citation)]
+    assert [(YR, 4, 7), (MET, None, None)] == cited
