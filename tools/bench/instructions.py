@@ -3,6 +3,7 @@
     python -m tools.bench.instructions [--relay] [--client DIALECT ...] [--upstream DIALECT] [CASE ...]
 
 Needs valgrind.  One connection sends requests one after the other: some that are not counted, and then those that are.
+`--libraries` also prints the share of each library: `_core` is msgspec, so JSON; the interpreter is `libpython` or `python`.
 `--profiles` names a folder for callgrind's profiles of each case, for `callgrind_annotate`.
 """
 
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,11 @@ _COUNTED: Final = 100
 _CASES: Final = ("whole", "dense", "agent")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _SUMMARY: Final = re.compile(r"^summary: (\d+)", re.MULTILINE)
+_LIBRARY: Final = re.compile(
+    r"(?:(?P<own>ob)|cob)=\((?P<number>\d+)\)(?: (?:.*/)?(?P<name>[^./]+).*)?"
+)
+_COST: Final = frozenset("0123456789+-*")  # begins a line with a cost
+_MOST_LIBRARIES: Final = 8
 _SECONDS: Final = 300.0  # for a response: a process under valgrind is slow
 
 
@@ -37,6 +44,7 @@ def main() -> int:
     parser.add_argument("--relay", action="store_true", help="count the byte relay's instead")
     parser.add_argument("--client", nargs="+", choices=DIALECT_NAMES, default=["anthropic"])
     parser.add_argument("--upstream", choices=DIALECT_NAMES, default="chat")
+    parser.add_argument("--libraries", action="store_true")
     parser.add_argument("--profiles", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as text:
@@ -62,9 +70,35 @@ def main() -> int:
                         total = sum(map(int, _SUMMARY.findall(dumped.read_text())))
                         name = f"{case}-{options.upstream}-{client}"
                         print(f"{name}: {total / _COUNTED:,.0f}", flush=True)
+                        if options.libraries:
+                            print_libraries(dumped.read_text())
                         if options.profiles is not None:
                             shutil.copy(dumped, options.profiles / name)
     return 0
+
+
+def print_libraries(profile: str) -> None:
+    """Print how many instructions of a response each library executes."""
+    counts = library_counts(profile)
+    for name, count in counts.most_common(_MOST_LIBRARIES):
+        print(f"    {name}: {count / _COUNTED:,.0f} ({count / counts.total():.0%})", flush=True)
+
+
+def library_counts(profile: str) -> "Counter[str]":
+    """Return the instructions of each library in a profile of callgrind."""
+    names: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    library, is_call = "", False
+    for line in profile.splitlines():
+        found = _LIBRARY.match(line)
+        if found is not None:  # the name follows the first time alone
+            number = found["number"]
+            names[number] = found["name"] or names[number]
+            library = names[number] if found["own"] else library
+        elif line[:1] in _COST:
+            counts[library] += 0 if is_call else int(line.split()[-1])
+        is_call = line.startswith("calls=")  # the next line is what the called function took
+    return counts
 
 
 def _control(what: str, process: int) -> None:
