@@ -1,6 +1,7 @@
 """`/metrics`: what Prometheus reads, judged by the official parser."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import httpx2
@@ -78,6 +79,40 @@ def test_requests_tokens_and_times_are_counted(gateway: Stand, dialect: str) -> 
     assert figure(gateway, "dragoman_input_tokens_total", "anonymous", "chat") > 0
 
 
+def test_cached_and_reasoning_tokens_are_counted(gateway: Stand) -> None:
+    for model in ("plain+prompt-cache", "plain+prompt-cache", "plain+think"):
+        post(gateway, "chat", question("chat", f"chat/{model}", "word " * 400, stream=False))
+    wait_for(gateway, 3, "dragoman_request_seconds_count", "chat")
+
+    cached = figure(gateway, "dragoman_cached_input_tokens_total", "anonymous", "chat")
+    assert 0 < cached < figure(gateway, "dragoman_input_tokens_total", "anonymous", "chat")
+    reasoned = figure(gateway, "dragoman_reasoning_tokens_total", "anonymous", "chat")
+    assert 0 < reasoned < figure(gateway, "dragoman_output_tokens_total", "anonymous", "chat")
+
+
+def test_failures_and_damaged_calls_are_counted_by_kind(gateway: Stand) -> None:
+    post(gateway, "chat", question("chat", "chat/plain+error:400", stream=False))
+    broken = question("chat", "chat/kimi-k2+bad-json-args", CALL, tools=[TOOL], stream=False)
+    post(gateway, "chat", broken)
+
+    wait_for(gateway, 1, "dragoman_request_errors_total", "bad_request", "chat")
+    wait_for(gateway, 1, "dragoman_native_problems_total", "args_invalid", "kimi_k2")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_open_streams_are_shown_while_they_are_open(gateway: Stand, dialect: str) -> None:
+    gauges = ("dragoman_open_streams", "dragoman_open_requests")
+    body = question(dialect, "chat/plain+pace:100", "sim: say " + "word " * 20)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(post, gateway, dialect, body)
+        for gauge in gauges:
+            wait_for(gateway, 1, gauge)
+        assert not asked.done()
+        asked.result(60)
+    for gauge in gauges:
+        wait_for(gateway, 0, gauge)
+
+
 def test_calls_found_in_text_are_counted_by_family(gateway: Stand) -> None:
     post(gateway, "anthropic", question("anthropic", "chat/kimi-k2", CALL, tools=[TOOL]))
 
@@ -111,6 +146,7 @@ def test_failed_attempts_fallbacks_and_rests_are_counted(gateway: Stand) -> None
 
     wait_for(gateway, 1, "dragoman_fallbacks_total", "both", "chat")
     wait_for(gateway, 2, "dragoman_upstream_errors_total", "upstream_unusable", "dead")
+    wait_for(gateway, 1, "dragoman_retries_total", "dead")
     wait_for(gateway, 1, "dragoman_cooldowns_total", "dead")
     wait_for(gateway, 1, "dragoman_upstream_resting", "dead")
 

@@ -199,8 +199,6 @@ class Metrics:
             count("reasoning_tokens", upstream, key, by=record.tokens_reasoning)
         if record.cost:
             count("cost_dollars", upstream, key, by=nanodollars(record.cost))
-        if record.retries:
-            count("retries", upstream, by=record.retries)
         if record.continued:
             count("continuations", upstream, by=record.continued)
         if record.calls:

@@ -126,7 +126,7 @@ class UpstreamCall:
                 return await self._failed(outcome.stopped, outcome.stopped, tries_next=False)
             if not learned and self._paused is None and await self._written.learn(answer):
                 learned = True
-                outcome.retries += 1
+                self._count_retry()
                 fault = self._redaction().redact(answer)
                 outcome.note_failure(self._hop, self._attempts, fault)
                 self._debug("retrying with other reasoning", reason=fault.message)
@@ -139,9 +139,13 @@ class UpstreamCall:
             outcome.note_failure(self._hop, self._attempts, fault)
             if delay is None:
                 return await self._failed(answer, fault, tries_next=tries_next_upstream(answer))
-            outcome.retries += 1
+            self._count_retry()
             self._debug("retrying", seconds=round(delay, 2), reason=fault.message)
             await self._stream.pause(delay)
+
+    def _count_retry(self) -> None:
+        self._outcome.retries += 1
+        self._runtime.metrics.count("retries", self._hop.upstream_name)
 
     def _note_empty(self) -> None:
         self._retries.note_empty()
