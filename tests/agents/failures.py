@@ -202,10 +202,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.times.append(time.time())
         failure = self.server.failure
-        if failure.ends and body.get("stream"):
+        if failure.ends and (body.get("stream") or path.endswith(_STREAMS)):
             self._break_stream(dialect, failure)
         elif failure.refusal is not None:
-            status = 529 if failure.refusal is _OVERLOADED else failure.refusal.status
+            overloaded = failure.refusal is _OVERLOADED and dialect != "gemini"
+            status = 529 if overloaded else failure.refusal.status
             self._reply(status, _error(dialect, failure.refusal))
         else:
             self._end(failure)
@@ -232,6 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
             kind = f"event: {frame['type']}\n" if "type" in frame else ""
             data = f"{kind}data: {json.dumps(frame)}\n\n".encode()
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if failure.in_call and dialect == "gemini":
+            data = _HALF_CHUNK % self.server.tool.encode()
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
         if failure.ends in ("error", "eof"):
             self.wfile.write(b"0\r\n\r\n")
             return
@@ -252,9 +256,20 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-_PATHS: Final = {"chat": "/chat/completions", "anthropic": "/messages", "responses": "/responses"}
+_STREAMS: Final = ":streamGenerateContent"
+_PATHS: Final = {
+    "chat": "/chat/completions",
+    "anthropic": "/messages",
+    "responses": "/responses",
+    "gemini": "enerateContent",
+}
 _WORDS: Final = "I begin to answer. "
 _HALF: Final = '{"command": "echo'
+# Google sends a call whole: what ends inside one ends inside a chunk.
+_HALF_CHUNK: Final = (
+    b'data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "%b", "args": '
+    + _HALF.encode()
+)
 
 
 def _error(dialect: str, refusal: Refusal) -> dict[str, Any]:
@@ -265,6 +280,10 @@ def _error(dialect: str, refusal: Refusal) -> dict[str, Any]:
             _OVERLOADED: "overloaded_error",
         }.get(refusal, "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": refusal.message}}
+    if dialect == "gemini":
+        status = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
+        name = status.get(refusal.status, "INVALID_ARGUMENT")
+        return {"error": {"code": refusal.status, "message": refusal.message, "status": name}}
     error = {"message": refusal.message, "type": refusal.type, "code": refusal.code}
     return {"error": {**error, "param": None}}
 
@@ -290,6 +309,9 @@ def _response(status: str, error: dict[str, str] | None = None) -> dict[str, Any
 
 def _text_frames(dialect: str) -> list[dict[str, Any]]:
     """Return the beginning of a stream, with some text."""
+    if dialect == "gemini":
+        content = {"parts": [{"text": _WORDS}], "role": "model"}
+        return [{"candidates": [{"content": content}], "modelVersion": _MODEL}]
     if dialect == "chat":
         return [_chunk({"role": "assistant", "content": _WORDS})]
     if dialect == "anthropic":
@@ -323,6 +345,8 @@ def _text_frames(dialect: str) -> list[dict[str, Any]]:
 
 def _call_frames(dialect: str, tool: str) -> list[dict[str, Any]]:
     """Return the beginning of a call that follows the text."""
+    if dialect == "gemini":
+        return []
     if dialect == "chat":
         function = {"name": tool, "arguments": _HALF}
         call = {"index": 0, "id": "call_1", "type": "function", "function": function}
