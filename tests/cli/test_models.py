@@ -61,6 +61,21 @@ def test_an_upstream_is_shown_the_key_as_its_dialect_wants_it(simulator, monkeyp
         assert odd.asked[0].headers[header].endswith("very-secret-key")
 
 
+def test_models_of_google_are_listed_by_their_bare_names(monkeypatch) -> None:
+    monkeypatch.setenv("K", "very-secret-key")
+    with odd_upstream() as odd:
+        listed = [{"name": "models/gemini-3-pro", "inputTokenLimit": 5}, {"name": "models/b"}]
+        odd.answer_with(200, {"models": listed})
+        url = f"{odd.url}/v1beta"
+        result = run("--upstream", url, "--upstream-dialect", "gemini", "--upstream-key-env", "K")
+
+    assert 0 == result.exit_code, result.output
+    assert ["gemini-3-pro", "b"] == [line.split()[0] for line in result.stdout.splitlines()]
+    assert "/v1beta/models" == odd.asked[0].path.partition("?")[0]
+    assert "very-secret-key" == odd.asked[0].headers["x-goog-api-key"]
+    assert "very-secret-key" not in odd.asked[0].path
+
+
 def test_upstream_that_only_a_proxy_reaches_is_asked_through_it(simulator) -> None:
     with forward_proxy(hosts={"models.invalid": simulator.port}) as proxy:
         result = run("--upstream", "http://models.invalid/v1", "--proxy", proxy.url)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec import Raw
 
 from dragoman.dialects.gemini.schema import PLACEHOLDER
 from dragoman.errors import UntranslatableError
@@ -17,11 +18,13 @@ from dragoman.turn.request import (
     DocumentPart,
     FileSource,
     ImagePart,
+    OpaquePart,
     OpaqueState,
     ReasoningPart,
     ReasoningSegment,
     Request,
     SearchResultPart,
+    ServerToolPart,
     TextPart,
     TextSource,
     ToolCallPart,
@@ -241,6 +244,68 @@ def test_files_of_a_user(part, expected, codes):
 
     assert expected == found[0]["parts"]
     assert codes == losses
+
+
+RAN = Raw(b'{"executableCode":{"language":"PYTHON","code":"1"}}')
+
+
+@pytest.mark.parametrize(
+    ("part", "expected", "codes"),
+    [
+        (ServerToolPart("google", "[ran]", RAN), [json.loads(bytes(RAN))], []),
+        (
+            ServerToolPart("google", "[ran]", RAN, origin="vertex"),
+            [{"text": "[ran]"}],
+            ["content_flattened"],
+        ),
+        (ServerToolPart("openai", "[ran]", RAN), [{"text": "[ran]"}], ["content_flattened"]),
+        (ServerToolPart("openai", "", RAN), [], ["content_flattened"]),
+        (OpaquePart("google", RAN), [json.loads(bytes(RAN))], []),
+        (OpaquePart("openai", RAN, text="What it said."), [{"text": "What it said."}], ["content_flattened"]),
+        (OpaquePart("openai", RAN), [], ["content_dropped"]),
+        (PNG, [], ["content_dropped"]),
+    ],
+)  # fmt: skip
+def test_what_a_vendor_made_in_an_answer(part, expected, codes):
+    found, losses = contents(said(user("x"), model("A", part), user("y")))
+
+    assert [{"text": "A"}, *expected] == found[1]["parts"]
+    assert codes == losses
+
+
+def test_a_part_that_only_its_vendor_understands_is_refused_where_it_was_sent():
+    with pytest.raises(UntranslatableError, match="means nothing") as caught:
+        written(said(user(OpaquePart("openai", RAN, path="$.input[0]"))))
+
+    assert "$.input[0]" == caught.value.path
+
+
+def test_a_signature_of_a_text_that_a_client_left_out_has_a_part_alone():
+    text = OpaqueState(OpaqueKind.ENCRYPTED, "QkI=", "gemini-api", "text")
+    found, _ = contents(said(user("x"), model(call(), ReasoningPart((), (text,))), user(result())))
+
+    assert {"text": "", "thoughtSignature": "QkI="} == found[1]["parts"][1]
+
+
+def test_instructions_before_the_conversation_are_the_system_prompt():
+    body, losses = written(
+        said(Turn(SYSTEM, (TextPart("Be brief."),)), user("x"), system=(TextPart("A"),))
+    )
+
+    assert {"parts": [{"text": "A"}, {"text": "Be brief."}]} == body["systemInstruction"]
+    assert [{"role": "user", "parts": [{"text": "x"}]}] == body["contents"]
+    assert [] == losses
+
+
+def test_documents_of_results_are_text_and_files():
+    document = DocumentPart(TextSource("hi"), "t", cite=True)
+    page = DocumentPart(UrlSource("https://e.com/a.pdf"))
+    found, losses = contents(said(user("x"), model(call()), user(result("k1", document, page))))
+    response = found[2]["parts"][0]["functionResponse"]
+
+    assert {"output": '<document title="t">\nhi\n</document>'} == response["response"]
+    assert [{"fileData": {"fileUri": "https://e.com/a.pdf"}}] == response["parts"]
+    assert {"citations_dropped", "content_flattened", "reasoning_filled"} == set(losses)
 
 
 def test_a_file_stored_at_another_vendor_is_refused():

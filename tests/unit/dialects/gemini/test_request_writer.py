@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from dragoman.dialects.gemini.request_writer import split_request
+from dragoman.dialects.gemini.request_writer import count_question, split_request
 from dragoman.errors import UntranslatableError
+from dragoman.profiles import profile
 from dragoman.turn.request import USER as ROLE
 from dragoman.turn.request import (
     OutputFormat,
@@ -178,6 +179,57 @@ def test_metadata_are_labels_at_vertex_and_nothing_at_ai_studio():
         "labels" not in written(said(metadata=Raw(b'{"Team":"a"}')), target(upstream="vertex"))[0]
     )
     assert ({}, []) == (written(noted)[0].get("labels", {}), written(noted)[1])
+
+
+def test_what_a_profile_says_of_its_upstream():
+    plain = target()
+    limited = structs.replace(
+        plain,
+        profile=structs.replace(
+            plain.profile,
+            supports_logprobs=False,
+            schema_dialect="gemini",
+            max_stop_sequences=0,
+            extra_fields=(("safetySettings", "[]"), ("model", '"x"')),
+        ),
+    )
+    schema = Raw(b'{"type":"object","properties":{"a":{"const":"b"}}}')
+    body, losses = written(
+        said(
+            logprobs=True,
+            stop=("A",),
+            tier="scale",
+            format=OutputFormat(kind="json_schema", name="o", schema=schema),
+        ),
+        limited,
+    )
+
+    assert ("gemini-3-pro", []) == (body["model"], body["safetySettings"])
+    assert {"responseMimeType", "responseSchema"} == body["generationConfig"].keys()
+    assert {"a": {"type": "string", "enum": ["b"]}} == (
+        body["generationConfig"]["responseSchema"]["properties"]
+    )
+    assert {"logprobs_dropped", "stop_emulated", "schema_rewritten", "field_dropped"} == set(losses)
+
+
+def test_a_question_for_tokens_is_whole_at_ai_studio_and_bare_at_vertex():
+    asked = {"model": "a/b c", "stream": True, "contents": [], "tool_config": {}, "labels": {}}
+    studio, vertex = (
+        count_question(json.dumps(asked).encode(), profile(name))
+        for name in ("gemini-api", "vertex")
+    )
+
+    assert "/models/a/b%20c:countTokens" == studio[0] == vertex[0]
+    assert {
+        "generateContentRequest": {"model": "models/a/b%20c", "contents": [], "toolConfig": {}}
+    } == json.loads(studio[1])
+    assert {"contents": []} == json.loads(vertex[1])
+
+
+def test_several_answers_of_gemini_are_asked_for_and_of_others_refused():
+    body, _ = written(said(dialect="gemini", count=2))
+
+    assert 2 == body["generationConfig"]["candidateCount"]
 
 
 def test_several_answers_are_refused():
