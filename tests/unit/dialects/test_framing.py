@@ -6,14 +6,13 @@ from typing import Any, Final
 import pytest
 
 from dragoman.context import Exchange
-from dragoman.dialects import dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.exchange_setup import read_whole
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Event, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.losses import Loss
 
-DIALECTS: Final = ("chat", "anthropic", "responses")
 EMPTY: Final = Fault(
     FaultKind.UPSTREAM_BAD, "the upstream's response is empty", code="upstream_empty"
 )
@@ -38,7 +37,7 @@ def sse(*events: dict[str, Any]) -> bytes:
 # --- nothing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 @pytest.mark.parametrize(
     "stream",
     [b"", b"  \n\n", b": keep-alive\n\n", b"event: ping\n\n", b"data: [DONE]\n\n", b"data:\n\n"],
@@ -47,7 +46,7 @@ def test_s22_a_stream_without_data_is_empty(name: str, stream: bytes) -> None:
     assert [EMPTY] == read(name, stream)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 @pytest.mark.parametrize("body", [b"", b" \n"])
 def test_s22_a_body_without_content_is_empty(name: str, body: bytes) -> None:
     exchange = Exchange(profile=Profile(name="p"))
@@ -55,7 +54,7 @@ def test_s22_a_body_without_content_is_empty(name: str, body: bytes) -> None:
     assert [EMPTY] == read_whole(body, dialect(name).frame_reader(exchange), exchange)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_a_stream_that_ends_after_its_first_event_is_truncated(name: str) -> None:
     *_, fault = read(name, streamed(name, "length").partition(b"\n\n")[0] + b"\n\n")
 
@@ -71,6 +70,7 @@ ENDS: Final = {
         {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}, {"type": "message_stop"}
     ),
     "responses": sse({"type": "response.incomplete", "response": {"status": "incomplete"}}),
+    "gemini": sse({"candidates": [{"finishReason": "MAX_TOKENS"}]}),
 }
 WHOLE_ENDS: Final = {
     "chat": sse({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
@@ -78,6 +78,7 @@ WHOLE_ENDS: Final = {
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}
     ),
     "responses": sse({"type": "response.completed", "response": {"status": "completed"}}),
+    "gemini": sse({"candidates": [{"finishReason": "STOP"}]}),
 }
 
 
@@ -95,6 +96,11 @@ def streamed(name: str, reason: str) -> bytes:
                     "index": 0,
                     "content_block": {"type": "tool_use", "id": "c", "input": {}},
                 },
+            ]
+        case "gemini":
+            events = [
+                {"candidates": [{"content": {"parts": [{"text": "I look."}]}}]},
+                {"candidates": [{"content": {"parts": [{"functionCall": {"args": {}}}]}}]},
             ]
         case _:
             events = [
@@ -114,7 +120,7 @@ def streamed(name: str, reason: str) -> bytes:
     return sse(*events) + (ENDS if reason == "length" else WHOLE_ENDS)[name]
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_a7_a_call_that_never_gets_a_name_fails_the_response(name: str) -> None:
     events = read(name, streamed(name, "tool_calls"))
 
