@@ -6,6 +6,7 @@ The collector is off in these tests: what survives here is held by somebody, or 
 import gc
 import gzip
 import http.client
+import itertools
 import json
 import socket
 import time
@@ -25,7 +26,7 @@ from dragoman.limits import Limits
 from tests.support.gateway import FIXED_PATHS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Asked, Gate, OddUpstream, Reply, odd_upstream
 from tests.support.raw_http import RawClient
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import WEATHER, question, wire
 from tests.support.waiting import until
 
 SIZE = 1 << 18  # characters of a request's and of an answer's text
@@ -77,7 +78,22 @@ def responses_body(text: str) -> dict[str, Any]:
     }
 
 
-BODIES = {"chat": chat_body, "anthropic": messages_body, "responses": responses_body}
+def gemini_body(text: str, finish: str | None = "STOP") -> dict[str, Any]:
+    candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}
+    return {
+        "candidates": [candidate | ({"finishReason": finish} if finish else {})],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12},
+        "modelVersion": "m",
+        "responseId": "r",
+    }
+
+
+BODIES = {
+    "chat": chat_body,
+    "anthropic": messages_body,
+    "responses": responses_body,
+    "gemini": gemini_body,
+}
 
 
 def stream_of(dialect: str, text: str) -> list[bytes]:
@@ -116,6 +132,9 @@ def stream_of(dialect: str, text: str) -> list[bytes]:
                 },
                 {"type": "message_stop"},
             ]
+        case "gemini":
+            chunks = [gemini_body(one, None) for one in pieces] + [gemini_body("")]
+            return [b"data: %b\r\n\r\n" % json.dumps(one).encode() for one in chunks]
         case _:
             whole = responses_body(text)
             begun = {**whole, "status": "in_progress", "output": [], "usage": None}
@@ -144,6 +163,8 @@ def stream_of(dialect: str, text: str) -> list[bytes]:
 
 
 def dialect_of(asked: Asked) -> str:
+    if "enerateContent" in asked.path:
+        return "gemini"
     return next((name for name, path in PATHS.items() if asked.path == path), "")
 
 
@@ -152,7 +173,8 @@ def good(asked: Asked) -> Reply:
     dialect = dialect_of(asked)
     if not dialect:  # what is kept, compacted or counted
         return Reply(200, json.dumps({**responses_body(TEXT), "input_tokens": 7}).encode())
-    if b'"stream": true' in asked.body[:SIZE] or b'"stream":true' in asked.body:
+    streams = b'"stream": true' in asked.body[:SIZE] or b'"stream":true' in asked.body
+    if streams or "streamGenerateContent" in asked.path:
         return Reply(200, stream_of(dialect, TEXT), SSE)
     return Reply(200, json.dumps(BODIES[dialect](TEXT)).encode())
 
@@ -263,15 +285,22 @@ def large(dialect: str, to: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["complete", "stream"])
-@pytest.mark.parametrize("to", FIXED_PATHS)
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize(
+    ("dialect", "to"),
+    [
+        *itertools.product(FIXED_PATHS, FIXED_PATHS),
+        ("gemini", "gemini"),
+        ("gemini", "chat"),
+        ("anthropic", "gemini"),
+    ],
+)
 def test_good_answer_leaves_nothing(shared, dialect: str, to: str, stream: bool) -> None:
     shared.odd.answer = good
     with Client(shared.gateway.url) as client:
 
         def work() -> None:
-            body = large(dialect, to, stream=stream, tools=[WEATHER])
-            assert 200 == client.ask(PATHS[dialect], body)
+            asked = large(dialect, to, stream=stream, tools=[WEATHER])
+            assert 200 == client.ask(*wire(dialect, asked))
 
         assert not survivors(shared, work)
 
