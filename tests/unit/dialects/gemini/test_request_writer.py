@@ -181,7 +181,7 @@ def test_metadata_are_labels_at_vertex_and_nothing_at_ai_studio():
     assert ({}, []) == (written(noted)[0].get("labels", {}), written(noted)[1])
 
 
-def test_what_a_profile_says_of_its_upstream():
+def test_a_profile_changes_what_its_upstream_gets():
     plain = target()
     limited = structs.replace(
         plain,
