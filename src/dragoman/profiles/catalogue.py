@@ -464,7 +464,10 @@ _GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
         },
     ),
     # A level that a model lacks is a 400, and only Flash models have `MINIMAL`.
-    (re.compile(r"gemini-(?:[3-9]|\d\d).*pro"), {"supported_efforts": ("low", "medium", "high")}),
+    (
+        re.compile(r"gemini-(?:[3-9]|\d\d)[.0-9]{0,4}-pro"),
+        {"supported_efforts": ("low", "medium", "high")},
+    ),
     (re.compile(r"gemini-(?:[3-9]|\d\d)"), {}),
     # Older ones, and models of others behind the same API: a thinking setting is a 400 there.
     (
