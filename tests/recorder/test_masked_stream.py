@@ -77,6 +77,40 @@ def test_a_text_ends_where_another_one_follows() -> None:
     assert b"xxx xxx" in stream.take(stream.ready)
 
 
+@pytest.mark.parametrize("aside", [b": keep-alive\n\n", b"data: <!-- no JSON\n\n"])
+def test_a_comment_or_garbage_ends_no_text(aside: bytes) -> None:
+    names = Names()
+    names.add("weather")
+    stream = MaskedStream(names)
+    first, last = frames(b"the wea", b"ther,")
+    stream.feed(first)
+    stream.mask()
+    stream.feed(aside)
+    stream.mask()
+    stream.feed(last)
+    stream.close()
+    stream.mask()
+
+    assert mask_bytes(first + aside + last, names) == stream.take(stream.ready)
+
+
+def test_a_loss_between_two_pieces_of_a_text_does_not_end_it() -> None:
+    names = Names()
+    names.add("weather")
+    stream = MaskedStream(names)
+    pieces = [b'{"event":"text","index":0,"text":"%b"}' % one for one in (b"the wea", b"ther,")]
+    stream.add(pieces[0])
+    stream.mask()
+    stream.add(b'{"event":"loss","code":"chunk_malformed","detail":"not valid JSON"}', aside=True)
+    stream.mask()
+    assert stream.ready == 0
+    stream.add(pieces[1])
+    stream.close()
+    stream.mask()
+
+    assert b"xxx xxx" not in stream.take(stream.ready)
+
+
 def test_keys_of_arguments_are_known_however_they_are_cut() -> None:
     names = Names()
     keys = ArgumentKeys(names)

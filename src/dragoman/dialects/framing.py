@@ -319,7 +319,9 @@ class StreamReader:
 
     def _is_open(self) -> bool:
         """Return whether the block for which the template was made is open, and nothing is pending."""
-        return self._text_block == self._assembler.index and self._frames.takes_text
+        assembler = self._assembler
+        at_block = self._text_block == assembler.index and not assembler.ended
+        return at_block and self._frames.takes_text
 
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:

@@ -138,8 +138,7 @@ class LineMask:
             case Events():
                 source, size = self._events, sum(map(len, map(bytes, line.events)))
                 for event in line.events:
-                    self._know_arguments(event)
-                    source.add(bytes(event))
+                    source.add(bytes(event), aside=self._know_arguments(event) == "loss")
             case Written():
                 source, size = self._written, len(line.data.data)
                 source.feed(line.data.data)
@@ -215,13 +214,14 @@ class LineMask:
             for name, value in headers.items()
         }
 
-    def _know_arguments(self, raw: Raw) -> None:
-        """Collect the keys of all arguments, which an upstream may have written in any format."""
+    def _know_arguments(self, raw: Raw) -> str:
+        """Collect the keys of arguments, which an upstream may have written in any format; return the event's name."""
         event = msgspec.json.decode(raw, type=_ArgsEvent)
         if event.event == "args":
             if event.index not in self._arguments:
                 self._arguments[event.index] = ArgumentKeys(self.names)
             self._arguments[event.index].feed(event.json)
+        return event.event
 
 
 # --- what the code writes itself ----------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class MaskedStream:
         self.closed: bool = False  # everything is there
         self._line = b""  # which is not complete
         self._is_body: bool | None = None  # JSON: one document, which is read at its end
-        self._documents = 0  # with content
+        self._documents = 0  # with content, that are not aside
         self._parts: deque[_Part] = deque()
         self._texts: dict[object, _Text] = {}  # by what their pieces have in common
         self._open: dict[object, _Text] = {}  # those with slots
@@ -76,9 +76,9 @@ class MaskedStream:
             lines, self._line = self._line[:end], self._line[end:]
             self._add_lines(lines)
 
-    def add(self, document: bytes) -> None:
-        """Take a document of a stream."""
-        self._add(Document(document, self._names, streamed=True))
+    def add(self, document: bytes, *, aside: bool = False) -> None:
+        """Take a document of a stream; one that is `aside` may come between two pieces of a text."""
+        self._add(Document(document, self._names, streamed=True), aside=aside)
 
     def close(self) -> None:
         """Nothing more will come."""
@@ -116,10 +116,11 @@ class MaskedStream:
             self._parts.append(_Part(line[:start]))
             self._add(Document(line[start:], self._names, streamed=True))
 
-    def _add(self, document: Document) -> None:
+    def _add(self, document: Document, *, aside: bool = False) -> None:
         part = _Part(document, len(document.content))
         self._parts.append(part)
-        self._documents += bool(document.content)
+        # Comments and lines that are not JSON, whose text has no path, are aside too.
+        self._documents += not aside and any(slot.path for slot in document.content)
         for slot in document.content:
             group = document.group(slot)
             text = self._texts.get(group)
