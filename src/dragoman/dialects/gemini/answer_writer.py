@@ -82,17 +82,8 @@ _BLOCK_REASONS: Final = frozenset(
 )
 
 
-_ENDS_WELL: Final = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS})
-
-
-def finish_word(finish: Finish, *, unusable: bool = False) -> str:
-    """Return the word for an ending; a filter's own word if it is one of the dialect's.
-
-    `unusable`: the arguments of every call are cut or broken.
-    """
-    # Google's word for a call that it cannot show; `STOP` would call the answer complete.
-    if unusable and finish.reason in _ENDS_WELL:
-        return "MALFORMED_FUNCTION_CALL"
+def finish_word(finish: Finish) -> str:
+    """Return the word for an ending; a filter's own word if it is one of the dialect's."""
     if finish.reason is FinishReason.CONTENT_FILTER:
         word = finish.category.upper()
         if FINISH_REASONS.get(word) is FinishReason.CONTENT_FILTER:
@@ -395,7 +386,6 @@ class GeminiWriter:
         # Citations need the text that they point to; without a search there are none.
         self._keep_text = request is None or any(tool.server for tool in request.tools)
         self._parts = 0  # text blocks so far
-        self._calls = self._half_calls = 0
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
@@ -559,10 +549,8 @@ class GeminiWriter:
             arguments = text
             complete = complete and is_object(text)
         if not complete:
-            self._half_calls += 1
             self._sealing.text()
             return self._chunk(b'{"text":%b}' % encode(half_call(name, text)))
-        self._calls += 1
         call_id = self._ids.of(block.index, block.call_id)
         signature = self._sealing.call(self._opaque, call_id)
         return self._chunk(
@@ -601,8 +589,7 @@ class GeminiWriter:
         part = _EMPTY_PART
         if self._sealing.waits and (sealed := self._sealing.rest()):
             part = b'{"text":"","thoughtSignature":%b}' % encode(sealed)
-        word = finish_word(event, unusable=self._half_calls > 0 and not self._calls)
-        fields: list[bytes] = [b'"finishReason":"%b"' % word.encode()]
+        fields: list[bytes] = [b'"finishReason":"%b"' % finish_word(event).encode()]
         if event.explanation and event.reason is FinishReason.CONTENT_FILTER:
             fields.append(b'"finishMessage":%b' % encode(event.explanation))
         metadata = self._grounding.metadata()

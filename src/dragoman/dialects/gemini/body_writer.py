@@ -41,7 +41,7 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     finish = answer.finish
     candidate: dict[str, object] = {
         "content": {"parts": content.parts, "role": "model"},
-        "finishReason": finish_word(finish, unusable=content.unusable),
+        "finishReason": finish_word(finish),
     }
     if finish.explanation and finish.reason is FinishReason.CONTENT_FILTER:
         candidate["finishMessage"] = finish.explanation
@@ -80,12 +80,7 @@ class _Content:
         self._ids = exchange.call_ids
         self._sealing = Sealing(exchange, [])
         self._shown = shows_thoughts(exchange)
-        self._texts = self._calls = self._half_calls = 0
-
-    @property
-    def unusable(self) -> bool:
-        """There are calls, and the arguments of none are whole."""
-        return self._half_calls > 0 and not self._calls
+        self._texts = 0
 
     def add(self, index: int, block: Block) -> None:
         match block.kind:
@@ -138,11 +133,9 @@ class _Content:
         name = wire_name(block.name, block.namespace) if block.namespace else block.name
         custom = block.kind is BlockKind.CUSTOM_CALL
         if not block.complete or not (custom or is_object(block.text)):
-            self._half_calls += 1
             self._sealing.text()
             self.parts.append({"text": half_call(name, block.text)})
             return
-        self._calls += 1
         arguments = (
             encode({"input": block.text}) if custom else block.text.encode("utf-8", "replace")
         )

@@ -16,7 +16,6 @@ from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import read_request
 from dragoman.turn.answer import fold
 from dragoman.turn.events import (
-    ArgsDelta,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -74,21 +73,6 @@ def test_half_a_call_is_text():
 
     assert part["text"].startswith("[incomplete call of the tool `look`")
     assert "MAX_TOKENS" == body["candidates"][0]["finishReason"]
-
-
-def test_an_answer_whose_only_call_is_unusable_does_not_end_well():
-    broken = (
-        BlockStart(0, BlockKind.TOOL_CALL, "k", "look"),
-        ArgsDelta(0, '{"path": }'),
-        BlockEnd(0),
-    )
-    good = (BlockStart(1, BlockKind.TOOL_CALL, "l", "look"), ArgsDelta(1, "{}"), BlockEnd(1))
-    ended = (Usage(final=True), Finish(FinishReason.TOOL_CALLS))
-
-    alone = body_of(*broken, *ended)["candidates"][0]
-    beside = body_of(*broken, *good, *ended)["candidates"][0]
-
-    assert ["MALFORMED_FUNCTION_CALL", "STOP"] == [alone["finishReason"], beside["finishReason"]]
 
 
 def test_an_answer_as_a_body_equals_its_stream():
