@@ -66,9 +66,8 @@ class Workers:
         self._bound: socket.socket
         # Nothing is written to it.  Only this process has its second end, so the first ends with this process.
         self._lifeline = os.pipe()
-        self._served = mmap.mmap(
-            -1, 1
-        )  # shared with the workers: not 0 once one of them has served
+        # Shared with the workers: not 0 once one of them has served.
+        self._served = mmap.mmap(-1, 1)
 
     def note_served(self) -> None:
         """Note, in a worker, that the settings can be used."""

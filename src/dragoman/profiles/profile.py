@@ -180,9 +180,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_strict: bool = False
     supports_custom_tools: bool = False
     schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
-    server_tools: tuple[
-        str, ...
-    ] = ()  # such as `responses/web_search`, or `web_search` of all APIs
+    # Such as `responses/web_search`, or `web_search` of all APIs.
+    server_tools: tuple[str, ...] = ()
     server_tools_beside_functions: bool = True  # takes both in one request
     # Settings of a web search that its Responses or Gemini API takes, as `ServerOptions` names them.
     search_options: tuple[str, ...] = ("allowed", "place", "context", "max_uses")

@@ -16,6 +16,8 @@ from dragoman.dialects.chat.schema import (
     Delta,
     FunctionDelta,
     Logprobs,
+    SearchCall,
+    SearchFunction,
     is_given,
 )
 from dragoman.dialects.decoding import decode
@@ -355,32 +357,28 @@ class Calls:
         """
         called = reason is FinishReason.TOOL_CALLS
         alone = called and len(self.searches) == len(self._calls)
-        raws: list[dict[str, object]] = [
-            {
-                "id": call.id,
-                "type": "builtin_function",
-                "function": {"name": KIMI_SEARCH, "arguments": "".join(call.held)},
-            }
+        sent = [
+            SearchCall(call.id, function=SearchFunction(arguments="".join(call.held)))
             for call in self.searches
         ]
-        kept = called and not alone and self._keep_searches(raws)
-        for call, raw in zip(self.searches, raws, strict=True):
+        kept = called and not alone and self._keep_searches(sent)
+        for call in sent:
             self._assembler.server_call(
                 ServerCall(ServerKind.WEB_SEARCH),
                 call_id=call.id,
                 vendor="" if kept else "kimi",
-                raw=Raw(b"null") if kept else Raw(msgspec.json.encode(raw)),
+                raw=Raw(b"null") if kept else Raw(msgspec.json.encode(call)),
                 ran=kept,
             )
         return FinishReason.PAUSE if alone else reason
 
-    def _keep_searches(self, raws: list[dict[str, object]]) -> bool:
+    def _keep_searches(self, sent: list[SearchCall]) -> bool:
         """Attach the calls of the search to the last call of the client's tools; return whether that is possible."""
         self.open_all()
         last = next((call for call in reversed(self._calls) if not call.search), None)
         if last is None or not last.opened or not self._assembler.takes_opaque(last.key):
             return False
-        data = msgspec.json.encode({KIMI_SEARCH: raws}).decode()
+        data = msgspec.json.encode({KIMI_SEARCH: sent}).decode()
         self._assembler.call_opaque(last.key, OpaqueKind.TOOL_SIGNATURE, data)
         return True
 
@@ -460,9 +458,8 @@ class Channels:
         self._details = Details()
         self._seen: dict[str, int] = {}  # characters so far, of a peer that repeats them
         self.chars: int = 0  # of text so far
-        self.kept: list[str] | None = (
-            None  # all of the text, if the sources that it marks are looked for
-        )
+        # All of the text, if the sources that it marks are looked for.
+        self.kept: list[str] | None = None
         self.text_base: int = 0  # characters before the text block that is open or comes next
         self._refused_at = -1  # `chars` when a refusal was the last thing said
         self.finished = False  # the finish reason has come
