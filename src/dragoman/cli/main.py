@@ -55,8 +55,9 @@ COMMANDS: Final[dict[str, Entry]] = {
 
 _HELP: Final = """Any LLM client, any model, and tool calls that do not break.
 
-Translates between the API dialects `chat` (OpenAI Chat Completions), `anthropic` (Anthropic Messages) and
-`responses` (OpenAI Responses), and turns tool calls that models write as text into structured ones.
+Translates between the API dialects `chat` (OpenAI Chat Completions), `anthropic` (Anthropic Messages),
+`responses` (OpenAI Responses) and `gemini` (Google), and turns tool calls that models write as text into
+structured ones.
 
 \b
 Exit codes:
