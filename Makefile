@@ -38,7 +38,7 @@ CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profi
 test-core: $(DEV)  ## run the tests of the pure core alone, without sockets
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto $(CORE_TESTS)
 
-test-browser: $(DEV)  ## run the tests of the inspector's page in Chromium (installs Debian's where it may)
+test-browser: $(DEV)  ## run the tests of the inspector's page in Chromium (installs Debian's if it has the rights)
 	$(BIN)/python -m tools.browser
 
 # Each line has to run only once, hence the quick profile.  A tracer makes everything slower, so tests that
@@ -77,7 +77,7 @@ bench-peers: $(DEV)  ## measure the gateway beside others, and write docs/benchm
 	$(BIN)/python -m tools.bench.compare
 
 SECONDS ?= 600
-fuzz: $(DEV)  ## fuzz everything that reads bytes of a peer, guided by coverage (SECONDS=600)
+fuzz: $(DEV)  ## fuzz every parser of a peer's bytes, guided by coverage (SECONDS=600)
 	$(BIN)/python -m tools.fuzz --seconds $(SECONDS)
 
 fuzz-short: $(DEV)  ## the same for a few thousand inputs, the same ones each time
@@ -122,7 +122,7 @@ test-frameworks: $(DEV)  ## run Python frameworks with the gateway (downloads th
 dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index would show
 	$(BIN)/python -m tools.dist
 
-test-install: $(DEV)  ## install the wheel into an empty environment and run every command of it
+test-install: $(DEV)  ## install the wheel into an empty environment and run every command
 	$(BIN)/python -m tools.installation
 
 test-pythons: $(DEV)  ## run the tests of core and gateway with every Python from 3.11 that this machine has
@@ -135,7 +135,7 @@ test-lower-bounds: $(DEV)  ## the same with the oldest dependencies that pyproje
 test-lower-bounds-short: $(DEV)  ## a part of them, in less than a minute
 	$(BIN)/python -m tools.lower_bounds --short tests/unit/wire tests/unit/turn tests/faults/test_crashes.py --ignore tests/unit/turn/test_continuation.py
 
-audit: $(DEV)  ## look for known vulnerabilities in the lock files, where data can be had
+audit: $(DEV)  ## look for known vulnerabilities in the lock files, if the data can be downloaded
 	$(BIN)/python -m tools.audit
 
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11

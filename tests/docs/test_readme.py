@@ -154,7 +154,7 @@ def test_other_servers_and_vendors_have_settings() -> None:
     others = {"openrouter", "simulator", "litellm", "transformers", "llama-server"}
     others |= {"vllm", "sglang", "ollama", "lm-studio"}
 
-    assert f"and {len(VENDORS) - len(others)} vendors have [settings]" in README
+    assert f"and {len(VENDORS) - len(others)} vendors follow their documentation" in README
 
 
 def test_figures_of_the_readme_are_those_of_the_page_on_performance() -> None:

@@ -12,7 +12,7 @@ from dragoman.profiles.catalogue import PROFILES
 from dragoman.toolcalls.detection import bare_name
 
 PAGE = (Path(__file__).parents[2] / "docs" / "web-search.md").read_text("utf-8")
-TABLE = PAGE.partition("## Who can")[2].partition("## ")[0]
+TABLE = PAGE.partition("## Which upstreams can search")[2].partition("## ")[0]
 EXAMPLES = {
     name: table
     for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
