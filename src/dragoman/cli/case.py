@@ -5,14 +5,14 @@ from typing import Final
 
 import click
 
-_HELP: Final = """Make a test of a recording, so that a failure that was seen once is looked for always.
+_HELP: Final = """Make a test of a recording, so that a failure that was seen once is tested for from then on.
 
-With --pytest, DIR gets a test file and a copy of the recording.  Any project can run it that has installed dragoman:
-the test fails if a later version translates the recorded bytes differently.  Without, DIR gets a case for the
-corpus of this project: the stream, the request and the events.  An answer that the gateway continued with further
-requests gets a case for each response; the test of --pytest joins them as the gateway did.
+With --pytest, DIR gets a test file and a copy of the recording.  Every project that has dragoman installed can run
+the test; it fails if a later version translates the recorded bytes differently.  Without --pytest, DIR gets a case
+for the corpus of this project: the stream, the request and the events.  If the gateway continued the answer with
+further requests, each response gets a case; the test of --pytest joins them as the gateway did.
 
-The files contain the conversation; `dragoman show --mask` makes a copy without it first.
+The files contain the conversation; to make a copy without it first, use `dragoman show --mask`.
 
 \b
 Exit codes:

@@ -47,7 +47,7 @@ Examples:
     "--dialect",
     "-d",
     type=click.Choice(DIALECT_NAMES),
-    help="The dialect of the stream; a recording has it.",
+    help="The dialect of the stream; not needed for a recording.",
 )
 @click.option(
     "--all", "every", is_flag=True, help="Show every violation (at most 100) instead of the first."

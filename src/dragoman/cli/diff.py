@@ -1,4 +1,4 @@
-"""`dragoman diff`: what the code of today does differently from what was recorded."""
+"""`dragoman diff`: what this version does differently from what was recorded."""
 
 from pathlib import Path
 from typing import Final
@@ -9,10 +9,10 @@ from msgspec import Raw
 from dragoman.cli.options import config_option, own_formats
 from dragoman.toolcalls.format import Format
 
-_HELP: Final = """Compare recordings with what the code of today makes of the same bytes.
+_HELP: Final = """Compare recordings with what this version makes of the same bytes.
 
-Each answer is translated again and compared with the recording, event by event.  Of a folder, all
-recordings in it are compared.
+Each answer is translated again and compared with the recording, event by event.  F is a file, or a
+folder whose recordings are all compared.
 
 \b
 Exit codes:
@@ -28,7 +28,7 @@ _SHOWN: Final = 3  # differences of a file
 _SHOWN_CHARS: Final = 400  # of an event
 
 
-@click.command("diff", help=_HELP, short_help="Compare recordings with the code of today.")
+@click.command("diff", help=_HELP, short_help="Compare recordings with what this version does.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="F..."
 )

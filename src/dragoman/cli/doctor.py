@@ -37,7 +37,7 @@ from dragoman.probe.response import printable
 if TYPE_CHECKING:
     from dragoman.agents.agent import Agent
 
-_HELP: Final = """Look for what is wrong, and say what to do about it.
+_HELP: Final = """Look for problems on this machine, and print what to do about each.
 
 Checks versions, the settings, every upstream (as `dragoman config check --live` does, which costs a few
 tokens), the agents on PATH, the gateway's port, proxy variables, the folders it writes to, trusted

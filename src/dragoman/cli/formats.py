@@ -56,7 +56,7 @@ SOURCE is a TOML file with `[formats.NAME]` tables, a Python file (all of its fo
 
 An answer of two calls is written in the format and parsed: whole, split at every character, cut at every
 character, with each marker, bracket and quote deleted, and with text around the calls.  Other text must
-stay unchanged, and the work must grow with the text and no faster.
+stay unchanged, and the work must grow linearly with the text.
 
 \b
 Exit codes:

@@ -5,11 +5,11 @@ from typing import Final
 
 import click
 
-_HELP: Final = """Make recordings of the exchanges in a file of another program.
+_HELP: Final = """Make recordings of exchanges that another program captured.
 
 FILE is a HAR file (browsers, proxies) or a flow file of mitmproxy (`mitmdump -w FILE`).  Requests to the paths of
-Chat, Messages and Responses are taken, without credentials; all others are left out.  `dragoman show` prints a
-recording, and `dragoman replay` what the gateway would make of the answer.
+the four dialects are imported, without credentials; all others are left out.  `dragoman show` prints a recording,
+and `dragoman replay` prints what the gateway would make of the answer.
 
 \b
 Exit codes:

@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "case": Entry("dragoman.cli.case:command", "Make a test of a recorded exchange."),
     "check": Entry("dragoman.cli.check:command", "Check whether a stream is legal in its dialect."),
     "config": Entry("dragoman.cli.config:command", "Write, check and show the gateway's settings."),
-    "diff": Entry("dragoman.cli.diff:command", "Compare recordings with the code of today."),
+    "diff": Entry("dragoman.cli.diff:command", "Compare recordings with what this version does."),
     "doctor": Entry(
         "dragoman.cli.doctor:command", "Find what is wrong on this machine and with upstreams."
     ),

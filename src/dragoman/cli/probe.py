@@ -39,7 +39,7 @@ writes calls as text in a format that its name does not imply, `format` of the u
 \b
 Exit codes:
   0  the upstream was probed; deviations (quirks) are not failures
-  1  something essential fails: no tool calls at all, or not the dialect
+  1  something essential fails: no tool calls at all, or answers that break the dialect
   2  wrong usage or settings, or the probe was not confirmed
   3  the upstream cannot be reached, or rejects the key
 

@@ -1,4 +1,4 @@
-"""`dragoman replay`: a recorded answer through the code of today."""
+"""`dragoman replay`: translates a recorded answer again, with this version."""
 
 from pathlib import Path
 from typing import Final
@@ -7,12 +7,12 @@ import click
 
 from dragoman.cli.options import config_option, own_formats
 
-_HELP: Final = """Translate the upstream's bytes of a recording with the code of today.
+_HELP: Final = """Translate the upstream's bytes in a recording again, with this version.
 
 Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
 
 With --serve, recordings play the upstream instead: a server answers each request with the recorded answer that fits
-best (the same request, else the same model, else the same path), with the original pauses.  F may be a folder then.
+best (the same request, else the same model, else the same path), with the original pauses.  Then F may be a folder.
 
 \b
 Exit codes:
@@ -35,14 +35,14 @@ Examples:
     "--split",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Cut the upstream's bytes every N bytes, instead of where they were cut.",
+    help="Feed the upstream's bytes in pieces of N bytes, instead of the recorded pieces.",
 )
 @click.option("--serve", "serves", is_flag=True, help="Play recordings as an upstream.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
     default=1.0,
-    help="--serve: how many times as fast as it was; 0: without pauses.  [default: 1]",
+    help="--serve: how many times faster than recorded; 0: without pauses.  [default: 1]",
 )
 @click.option("--host", default="127.0.0.1", help="--serve: the address.  [default: 127.0.0.1]")
 @click.option("--port", default=8490, help="--serve: the port; 0: any free one.  [default: 8490]")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _HELP: Final = """Run the gateway: clients of any dialect, upstreams of any dialect.
 
-Clients use Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`) or Responses
-(`/v1/responses`).  Upstreams and routes come from a settings file or from flags.  The file is --config,
+Clients use Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`), Responses
+(`/v1/responses`) or Gemini (`/v1beta/models/MODEL:generateContent`).  Upstreams and routes come from a settings file or from flags.  The file is --config,
 else $DRAGOMAN_CONFIG, else ./dragoman.toml, else `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config;
 `dragoman config init` writes one.
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dragoman.recorder.lines import Line
     from dragoman.recorder.recording import Recording
 
-_HELP: Final = """Print a recorded exchange: who asked whom, what happened when, and what the answer was.
+_HELP: Final = """Print a recorded exchange: client, upstream and model, what happened when, and the answer.
 
 \b
 Exit codes:
@@ -37,7 +37,7 @@ _MARGIN: Final = 12
     "--mask",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write a copy without the content to this file, and print that: to share a failure.",
+    help="Write a copy without the content to this file, to share a failure, and print the copy.",
 )
 def command(file: Path, *, with_bytes: bool, mask: Path | None) -> None:
     from dragoman.recorder.recording import read_recording

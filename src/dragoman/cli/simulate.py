@@ -12,8 +12,8 @@ from dragoman.simulator.server import DEFAULT_HOST, DEFAULT_PORT, Simulator
 
 _HELP: Final = """Run a simulated model: a server that needs no key and no network, and is deterministic.
 
-It serves Chat Completions, Messages and Responses, streaming and not, and returns the same bytes for the
-same request.  Without tools the model replies with text.  With tools it calls one, with arguments that fit
+It serves Chat Completions, Messages, Responses and Gemini, with and without streaming, and returns the same
+bytes for the same request.  Without tools the model replies with text.  With tools it calls one, with arguments that fit
 its schema, and replies with text once it has the result.
 
 The model's name selects the behaviour: `sim/plain` makes structured calls, `sim/kimi-k2` and the other
