@@ -153,7 +153,10 @@ def test_request_beyond_the_queue_is_refused_so_that_agents_come_back(
     assert OVERLOADED[dialect] == refused.status_code
     assert "1" == refused.headers["retry-after"]
     assert "x-should-retry" not in refused.headers
-    assert "local: it takes 1 requests at once, and 1 wait" in refused.json()["error"]["message"]
+    assert (
+        "local: at most 1 requests at once are allowed, and 1 are waiting"
+        in refused.json()["error"]["message"]
+    )
     assert ("overloaded", "upstream_full") == (line["error"], line["error_code"])
     assert 1 == figure(page, "queue_refusals_total", queue="upstream", name="local", cause="full")
 

@@ -210,7 +210,7 @@ def test_reason_is_reported_if_the_folder_of_the_workers_is_gone(
         (folder,) = tmp_path.glob("dragoman-*")
         shutil.rmtree(folder)
         os.kill(served.notices("started")[0]["process"], signal.SIGKILL)
-        until(lambda: "this worker cannot go on: FileNotFoundError" in served.text)
+        until(lambda: "this worker cannot continue: FileNotFoundError" in served.text)
         statuses = [ask(served).status_code for _ in range(MANY)]
 
     assert [200] * MANY == statuses

@@ -74,7 +74,7 @@ class State(StrEnum):
     IDLE = "nothing has started"
     OPEN = "no block is open"
     BLOCK = "a block is open"
-    CLOSING = "`message_stop` is due"
+    CLOSING = "`message_stop` is expected"
     ENDED = "the message has ended"
     FAILED = "an error was sent"
     FAILED_ENDED = "an error was sent and the message has ended"

@@ -2,8 +2,8 @@
 
 Theory of operation.  Two coupled machines: one for the stream, one for each choice.  A chunk is read as
 one or two steps of its choices (`role`, `delta`, `finish`); an absent key in a table is the violation.
-Beside the tables: clients join all strings of a delta over the chunks, so what is said once must not be
-said again; and each chunk's usage replaces the one before, so it comes last.
+Beside the tables: clients join all strings of a delta over the chunks, so a value that is sent once must
+not be sent again; and each chunk's usage replaces the one before, so it comes last.
 """
 
 from enum import StrEnum
@@ -176,7 +176,7 @@ class CheckedChoice:
     def __init__(self) -> None:
         self.state = ChoiceState.IDLE
         self.calls: dict[int, Arguments | None] = {}  # by index; None for free-form input
-        self.next_call = 0  # the index that is due for a new call
+        self.next_call = 0  # the expected index of a new call
         self.channels: set[str] = set()
 
 

@@ -38,7 +38,7 @@ _DONE: Final = b"[DONE]"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of a stream as a whole."""
+    """The result of checking a whole stream."""
 
     legal: bool
     ended: Ending
@@ -135,7 +135,7 @@ class Checker:
 
     @property
     def verdict(self) -> Verdict:
-        """What is to be said of the whole stream, once it is closed."""
+        """The result for the whole stream, once it is closed."""
         if self._ending is None:
             raise MisuseError("no verdict before the end")
         return Verdict(

@@ -170,7 +170,7 @@ def check_fields(
             continue
         reason = f"`{field.path}` is missing"
         if value is not _MISSING:
-            reason = f"`{field.path}` is {shown(value)} where {field.shape.expected} is due"
+            reason = f"`{field.path}` is {shown(value)} where {field.shape.expected} is expected"
         findings.add(field.rule, reason, f"{root}.{field.path}")
 
 
@@ -233,7 +233,7 @@ class Arguments:
 
     def __init__(self, limits: Limits) -> None:
         self.empty: bool = True  # not one character but white space yet
-        self.broken: bool = False  # a prefix was no JSON; said once
+        self.broken: bool = False  # a prefix was not JSON; reported once
         self._scanner = JsonScanner(limits=limits)
 
     @property

@@ -45,7 +45,7 @@ RULES: Final[dict[str, str]] = {
     "signature-base64": "a signature is base64: an SDK fails to read anything else",
     "finish-reason-known": "the finish reason is one that Google has",
     "finish-reason-fits-calls": "an answer with calls ends with `STOP`, unless it was truncated or filtered:"
-    " clients run the calls after no other word",
+    " clients run the calls only then",
     "usage-counts": "the counts come with the finish reason or after it, and their total is their sum",
     "done-marker": "`[DONE]` is not an event of this dialect",
 }
@@ -236,7 +236,9 @@ class GeminiGrammar:
 
     def _read_candidate(self, value: object, path: str) -> None:
         if not isinstance(value, dict):
-            self._findings.add("required-field", f"a candidate is {shown(value)}, no object", path)
+            self._findings.add(
+                "required-field", f"a candidate is {shown(value)}, not an object", path
+            )
             return
         check_fields(CANDIDATE, value, self._findings, root=path)
         parts = list_at(value, "content.parts")
@@ -247,7 +249,7 @@ class GeminiGrammar:
 
     def _read_part(self, value: object, path: str) -> None:
         if not isinstance(value, dict):
-            self._findings.add("required-field", f"a part is {shown(value)}, no object", path)
+            self._findings.add("required-field", f"a part is {shown(value)}, not an object", path)
             return
         payloads = PAYLOADS & value.keys()
         signature = value.get("thoughtSignature")
@@ -277,7 +279,7 @@ class GeminiGrammar:
     def _read_call(self, call: object, path: str) -> None:
         self.calls += 1
         if not isinstance(call, dict):
-            self._findings.add("whole-call", f"a call is {shown(call)}, no object", path)
+            self._findings.add("whole-call", f"a call is {shown(call)}, not an object", path)
             return
         check_fields(CALL, call, self._findings, root=path)
         if "partialArgs" in call or call.get("willContinue"):

@@ -3,8 +3,8 @@
 Theory of operation.  Two coupled machines: `LIFECYCLE` for the response, `ITEM` for the output item that
 is open (one at a time: an agent gives a delta to the item that was added last).  A symbol of the tables
 is an event's type without `response.`, followed by the type of its item or part where that decides.
-An absent key is the violation.  Beside the tables: numbering, identity of items, and that each `done`
-says what the deltas said, for some clients read only the one and some only the other.
+An absent key is the violation.  Beside the tables: numbering, identity of items, and that each `done` event
+repeats the content of the deltas, because some clients read only the one and some only the other.
 """
 
 from enum import StrEnum
@@ -62,7 +62,7 @@ RULES: Final[dict[str, str]] = {
 
 class State(StrEnum):
     IDLE = "nothing has started"
-    CREATED = "`response.in_progress` is due"
+    CREATED = "`response.in_progress` is expected"
     QUEUED = "the response is queued"
     RUNNING = "the response is open"
     ENDED = "the response has ended"
@@ -102,7 +102,7 @@ class ResponsesGrammar:
         self._findings = findings
         self._items = ItemGrammar(findings, limits)
         self._state = State.IDLE
-        self._sequence = 0  # the number that is due
+        self._sequence = 0  # the expected number
         self._response_id = ""
 
     @property
@@ -153,7 +153,9 @@ class ResponsesGrammar:
     def _check_sequence(self, event: Json) -> None:
         number = number_at(event, "sequence_number")
         if number != self._sequence:
-            reason = f"number {shown(event.get('sequence_number'))} where {self._sequence} is due"
+            reason = (
+                f"number {shown(event.get('sequence_number'))} where {self._sequence} is expected"
+            )
             self._findings.add("sequence-number", reason, "$.sequence_number")
         self._sequence = (self._sequence if number is None else number) + 1
 

@@ -83,7 +83,7 @@ def user(*parts: str | Part, images: Sequence[str | bytes] = ()) -> Turn:
 
 
 def assistant(*parts: str | Part) -> Turn:
-    """Return an invented message of the model; for a real answer use `answer_turn`.
+    """Return a message of the model that you write yourself; for a real answer use `answer_turn`.
 
     Args:
         *parts: Texts and parts.
@@ -202,7 +202,7 @@ def request(  # noqa: PLR0913 -- the parameters of a request
         stop: Texts before which the answer ends.  Matched on the answer if the server cannot.
         seed: For reproducible sampling, where the server supports it.
         reasoning: How much the model reasons: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`, or a
-            `ReasoningWish`.
+            `ReasoningSettings`.
         schema: A JSON schema that the answer's text must fit.
 
     Raises:
@@ -282,7 +282,7 @@ def _thinking(reasoning: Effort | ReasoningSettings | None) -> ReasoningSettings
             return ReasoningSettings(mode="auto", effort=effort)
         case _:
             known = ", ".join(get_args(Effort))
-            raise MisuseError(f"`reasoning` is one of {known}, or a `ReasoningWish`")
+            raise MisuseError(f"`reasoning` is one of {known}, or a `ReasoningSettings`")
 
 
 def _format(schema: Schema | None) -> OutputFormat:

@@ -142,7 +142,7 @@ class Recorder:
         """Return whether more can be recorded; log when there is no room any more."""
         held = self.held_bytes > _MOST_HELD
         if held and not self._held_too_much:
-            self._log_incomplete("the exchanges under way are too large to be kept in memory")
+            self._log_incomplete("the exchanges in progress are too large to be kept in memory")
         self._held_too_much = held
         if self._behind and self._pipe is not None:
             self._behind = self._pipe.get_write_buffer_size() > _MOST_WAITING
@@ -229,7 +229,7 @@ class Recorder:
             pipe.abort()
         self._process = self._pipe = None
         reason = (
-            "the process that writes recordings has ended; the exchanges under way are incomplete"
+            "the process that writes recordings has ended; the exchanges in progress are incomplete"
         )
         self._logger.notice("recording stopped", level="error", reason=reason)
         self._restart = self._loop.create_task(self._start_again(process))

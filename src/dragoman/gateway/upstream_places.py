@@ -76,11 +76,11 @@ def _refusal(context: RequestContext, hop: Hop, why: Unserved) -> Fault:
     upstream, name = hop.upstream, hop.upstream_name
     places = context.runtime.places(name)
     seconds = places.retry_after(upstream.max_concurrent)
-    takes = f"{name}: it takes {upstream.max_concurrent} requests at once"
+    limit = f"{name}: at most {upstream.max_concurrent} requests at once are allowed"
     if why == "full":
-        reason = f"{takes}, and {upstream.max_queue} wait"
+        reason = f"{limit}, and {upstream.max_queue} are waiting"
     else:
-        reason = f"{takes}, and this one got no place within {upstream.queue_timeout:g} s"
+        reason = f"{limit}, and this one got no place within {upstream.queue_timeout:g} s"
     return Fault(
         FaultKind.OVERLOADED,
         f"{reason}; try again in {seconds:.0f}s",

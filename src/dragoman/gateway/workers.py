@@ -1,4 +1,4 @@
-"""Several processes on one port, each with its own event loop; the one that made them only looks after them."""
+"""Several processes on one port, each with its own event loop; the first process only supervises them."""
 
 import mmap
 import os
@@ -25,7 +25,7 @@ _PASSED_ON: Final = tuple(
 
 
 def let_signals_in() -> None:
-    """Take signals from now on; a worker is made with them held back, lest one end it before it can listen."""
+    """Accept signals from now on; they are blocked while a worker starts, so that none ends it too early."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
@@ -37,9 +37,9 @@ class Deaths:
         self._times: deque[float] = deque()
 
     def note(self, now: float, serving_since: float | None = None) -> float | None:
-        """Return how long to wait before another takes the place of one that ended; None: all are given up.
+        """Return the seconds to wait before a worker that ended is replaced; None: the gateway gives up.
 
-        They are not while one of them, which began at `serving_since`, has served for longer than the window.
+        It does not give up while a worker that began at `serving_since` has served for longer than the window.
         """
         times = self._times
         times.append(now)
@@ -95,7 +95,7 @@ class Workers:
                 delay = deaths.note(time.monotonic(), min(self._children.values(), default=None))
                 if delay is None:
                     _report(
-                        f"worker {child} ended with {code}, as too many did; the others are stopped"
+                        f"worker {child} ended with {code}; too many have ended, so the others are stopped"
                     )
                     self._pass_on(signal.SIGTERM)
                     worst = 1
@@ -141,7 +141,7 @@ class Workers:
             code = error.exit_code
             _report(str(error))
         except Exception as error:
-            _report(f"this worker cannot go on: {error!r}")
+            _report(f"this worker cannot continue: {error!r}")
             raise
         finally:
             os._exit(code)

@@ -202,7 +202,7 @@ class Inspector:
                 return await self._listen(http, viewer)
         raise ApiError(404, "not_found", "there is nothing here")
 
-    # --- who looks -------------------------------------------------------------------------------
+    # --- access ----------------------------------------------------------------------------------
 
     def _viewer(self, http: web.BaseRequest) -> Viewer:
         """Return who a request is from.
@@ -215,7 +215,7 @@ class Inspector:
             owner = self._sessions.owner(http.headers.get("cookie", ""))
             found = None if owner is None else self._access.viewer_of(owner)
         if found is None:
-            raise ApiError(401, "key_required", "this gateway asks for a key")
+            raise ApiError(401, "key_required", "this gateway requires a key")
         return found
 
     async def _login(self, http: web.BaseRequest) -> web.Response:
@@ -578,7 +578,7 @@ async def _body(http: web.BaseRequest, kind: type[T]) -> T:
     """
     _only(http, "POST")
     if not is_own_page(http.headers.get("origin", ""), http.headers.get("host", "")):
-        raise ApiError(403, "origin_refused", "this is answered for the inspector's own page only")
+        raise ApiError(403, "origin_refused", "only the inspector's own page may send this request")
     if http.content_type != "application/json":
         raise ApiError(400, "content_type", "the body must be application/json")
     body = bytearray()

@@ -197,13 +197,13 @@ def replay_view(recording: Recording, split: int) -> dict[str, Any]:
 
 
 def _compare_joined(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> dict[str, Any]:
-    """Compare events whose text may be cut otherwise: the deltas of a block count as one."""
+    """Compare events whose text may be cut at other places: the deltas of a block count as one."""
     old, new = joined(recorded), joined(replayed)
     return {
         "events": len(replayed),
         "differences": differences(old, new)[:_MOST_DIFFERENCES],
         "client_byte": None,
-        "reason": "the bytes are cut otherwise, so deltas of a block are compared as one",
+        "reason": "the bytes were cut at other places, so the deltas of a block are compared as one",
     }
 
 

@@ -116,8 +116,8 @@ class ParseInput(Input, frozen=True):
     tools: Annotated[
         list[ToolDefinition] | None,
         Meta(
-            description="The declared tools, in any dialect's shape.  Null: whatever looks like a call "
-            "is one; an empty list: nothing is."
+            description="The declared tools, in any dialect's shape.  Null: everything that looks like a call "
+            "becomes one; an empty list: no calls are found."
         ),
     ] = None
     channel: Annotated[
@@ -150,8 +150,8 @@ class TranslateInput(Input, frozen=True):
         list[ToolDefinition] | None,
         Meta(
             description="Of an answer: the tools that its request declared, in any dialect's shape.  Null: "
-            "whatever looks like a call of the format, or of the model's format, is one; an empty list: "
-            "nothing is."
+            "everything that looks like a call of the format, or of the model's format, becomes one; an "
+            "empty list: no calls are found."
         ),
     ] = None
     profile: Annotated[
@@ -280,7 +280,7 @@ class FormatEntry(Struct, frozen=True, kw_only=True):
 
     key: Annotated[str, Meta(description="Its name, for `format`.")]
     aliases: Annotated[list[str], Meta(description="Other names for it.")]
-    description: Annotated[str, Meta(description="Whose it is.")]
+    description: Annotated[str, Meta(description="Which models write it.")]
     markers: Annotated[list[str], Meta(description="Texts that begin a call.")]
     models: Annotated[list[str], Meta(description="Names of models that write it, as patterns.")]
 

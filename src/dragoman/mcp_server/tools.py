@@ -1,4 +1,4 @@
-"""The tools: what each input_type and output_type, and the few lines between it and the library."""
+"""The tools: the input and output of each, and the few lines between it and the library."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias

@@ -68,7 +68,7 @@ class Question(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     reason: bool = False  # reasoning is requested
     model: str = ""  # instead of the one that is probed
-    search: str = ""  # a web search is asked for: Chat has the words of several hosts, `own` means none of them
+    search: str = ""  # a web search is requested: in Chat, with the fields of this host; `own`: with none of them
     spoilt: bool = False  # the conversation is malformed
 
 
@@ -259,7 +259,7 @@ SEARCH: Final = Question(
     ),
     search="own",
 )
-# In the words of each Chat host that shows whether it searched, as `Profile.chat_search` names them.
+# With the fields of each Chat host that shows whether it searched, as `Profile.chat_search` names them.
 SEARCHES: Final = {
     host: structs.replace(SEARCH, search=host)
     for host in ("openrouter", "zai", "compound", "browser", "xai", "options", "kimi")

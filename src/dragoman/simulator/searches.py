@@ -1,8 +1,8 @@
 """How each vendor is asked for a web search, and what its answers show of one.
 
-No two hosts of Chat Completions do it alike.  Without the quirk `search:HOST`, an answer has the shape of the host in
-whose words the request asks, as `Profile.chat_search` names the hosts.  With it, the simulator is that host: it takes
-its own words alone.
+No two hosts of Chat Completions do it alike.  Without the quirk `search:HOST`, an answer has the shape of the host
+whose fields the request uses, as `Profile.chat_search` names the hosts.  With it, the simulator is that host, and
+accepts only its own fields.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _DATE: Final = "2026-11-01"
 
 
 def is_due(request: Request, fields: Fields, host: str) -> bool:
-    """Return whether the vendor searches for a request; an empty host takes the words of every host."""
+    """Return whether the vendor searches for a request; an empty host accepts the fields of every host."""
     if host == NO_SEARCH:
         return False
     if host == "perplexity":  # it searches unasked

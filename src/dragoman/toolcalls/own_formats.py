@@ -282,7 +282,7 @@ def _check_literal(field: str, marker: str) -> None:
     if len(lead) < 2 or _WORD.fullmatch(lead):
         raise FormatError(
             field,
-            f"begins with `{lead}`, which prose contains too; use at least two characters, one of them a sign",
+            f"begins with `{lead}`, which prose contains too; use at least two characters, one of them not a letter",
         )
 
 

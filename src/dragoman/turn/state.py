@@ -178,7 +178,7 @@ class Legality:
             self._end(event)  # type: ignore[arg-type]
         elif cls is Usage:
             if event.final and self._final_usage:  # type: ignore[union-attr]
-                self._refuse("Usage", "the final counts came already")
+                self._refuse("Usage", "the final token counts were already reported")
             self._final_usage = self._final_usage or event.final  # type: ignore[union-attr]
         elif cls is Finish:
             self._finish(event)  # type: ignore[arg-type]

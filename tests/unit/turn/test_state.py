@@ -224,7 +224,7 @@ def test_b9_the_reason_agrees_with_the_calls(reason: FinishReason) -> None:
 def test_final_counts_come_once() -> None:
     machine = legality(Start(), Usage(), Usage(final=True), Usage())
 
-    with pytest.raises(IllegalOrderError, match="came already"):
+    with pytest.raises(IllegalOrderError, match="already reported"):
         machine.check(Usage(final=True))
     assert is_dead(machine)
 

@@ -194,7 +194,7 @@ class GeminiReader:
         """Neither reasoning nor arguments are taken by themselves: see `takes_text`."""
 
     def end(self) -> None:
-        """End of input: end the turn, or say that it was cut."""
+        """End of input: end the turn, or report that it was truncated."""
         if self.assembler.ended:
             return
         if self._usage:
@@ -202,7 +202,7 @@ class GeminiReader:
         if self._ends:
             self._finish()
         elif self._lenient_eof and self.assembler.has_calls:
-            detail = "the stream just ended after its calls"
+            detail = "the stream ended after its calls without a finish reason"
             self.assembler.loss("finish_reason_fixed", detail=detail)
             self._reason = "STOP"
             self._finish()

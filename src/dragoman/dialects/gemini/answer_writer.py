@@ -114,7 +114,7 @@ def usage_of(usage: Usage | None) -> UsageMetadata:
 
 
 def response_identity(start: Start, exchange: Exchange) -> Identity:
-    """Return what an answer says of itself."""
+    """Return the id, model and time of an answer."""
     return identity_of(start, exchange, prefix="", what="response")
 
 

@@ -166,7 +166,7 @@ def encode_models(models: Sequence[ListedModel], query: Mapping[str, str]) -> by
         return _bad("pageSize", "must be an integer of at least 1")
     names = [one.name for one in models]
     if token and token not in names:
-        return _bad("pageToken", "is not one that a page of this list has given")
+        return _bad("pageToken", "is not a token that a page of this list returned")
     first = names.index(token) if token else 0
     end = first + min(most or _PAGE, _MAX_PAGE)
     page: dict[str, object] = {"models": [_model(one) for one in models[first:end]]}

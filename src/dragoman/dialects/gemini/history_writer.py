@@ -200,7 +200,9 @@ class History:
                 return [Part(inline_data=Blob(kind, data))]
             case ImagePart() | DocumentPart() | SearchResultPart():
                 if turn.role is ASSISTANT:
-                    self._losses.append(Loss("content_dropped", turn.path, "only users send files"))
+                    self._losses.append(
+                        Loss("content_dropped", turn.path, "only user messages may contain files")
+                    )
                     return []
                 return list(self._file(part, path))
             case ReasoningPart() | ToolResultPart():
@@ -215,7 +217,7 @@ class History:
             self._losses.append(Loss("content_flattened", turn.path))
             return [Part(text=part.text)]
         if part.path:
-            reason = "this part of the history means nothing to the target"
+            reason = "the target cannot read this part of the history"
             raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         self._losses.append(Loss("content_dropped", turn.path))
         return []

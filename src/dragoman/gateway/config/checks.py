@@ -293,7 +293,7 @@ def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
                 yield Mistake(
                     f"routes[{number}]",
                     f"never reached: {_called(earlier, before)} matches everything that it matches",
-                    "put it before",
+                    "move it before that one",
                 )
                 break
 
@@ -366,7 +366,7 @@ def _unreachable_prices(settings: Settings) -> Iterator[Mistake]:
                 yield Mistake(
                     f"prices[{number}].model",
                     f"never used: price {before} (`{earlier.model}`) matches everything that it matches",
-                    "put it before",
+                    "move it before that one",
                 )
                 break
 
@@ -380,7 +380,7 @@ def _budgets(settings: Settings) -> Iterator[Mistake]:
         if not settings.prices:
             yield Mistake(
                 f"server.keys[{number}].{name}",
-                "only responses count whose upstream reports their cost",
+                "counts only responses whose upstream reports a cost",
                 "add `[[prices]]` for the others",
             )
         elif key.budget_month and settings.server.state is None:

@@ -82,7 +82,7 @@ function signIn(ctx, done) {
   return h(
     "form",
     { class: "state signin", onsubmit: submit },
-    h("b", {}, "This gateway asks for a key"),
+    h("b", {}, "This gateway requires a key"),
     h("label", { for: "key" }, "A key with the right ", h("code", {}, "inspect"), " sees all exchanges, any other key its own."),
     h("span", { class: "line" }, key, h("button", { class: "btn main", type: "submit" }, "Open")),
     problem,

@@ -66,13 +66,13 @@ async def models(probe: Probe) -> Finding:
 async def error_shape(probe: Probe) -> Finding:
     response = await probe.ask(SPOILT)
     if response.failure is not None:
-        return quirk(f"a broken request gets no answer: {response.failure.reason}")
+        return quirk(f"a malformed request gets no answer: {response.failure.reason}")
     if response.status < 400:
-        return quirk("a broken request is answered as if it were good")
+        return quirk("a malformed request is answered as if it were valid")
     shape = _shape(response)
     if response.status in _REFUSALS and not shape:
         return ok(f"status {response.status}, with the dialect's error body")
-    return quirk(f"a broken request gets status {response.status}{shape and f', {shape}'}")
+    return quirk(f"a malformed request gets status {response.status}{shape and f', {shape}'}")
 
 
 def _shape(response: Response) -> str:
@@ -98,7 +98,7 @@ async def unknown_model(probe: Probe) -> Finding:
         return ok(f"refused with status {response.status}")
     if response.status >= 500:
         return quirk(f"refused with status {response.status}, which looks like a failure")
-    return ok("answered all the same: a misspelt name will not show")
+    return ok("answered anyway: a misspelled name will not be noticed")
 
 
 async def disconnect(probe: Probe) -> Finding:
@@ -108,10 +108,10 @@ async def disconnect(probe: Probe) -> Finding:
         return unknown(failure.reason)
     after = await probe.ask(AFTER_LEAVING)
     if after.trouble:
-        return quirk(f"after we left an answer, the next failed: {printable(after.trouble)}")
+        return quirk(f"after a disconnect, the next request failed: {printable(after.trouble)}")
     if after.seconds > max(_SLOW_SECONDS, before.seconds * _SLOWER):
-        return quirk("after we left an answer, the next was slow: the first may still run")
-    return ok("after we left an answer, the next came as ever")
+        return quirk("after a disconnect, the next answer was slow: the first may still be running")
+    return ok("after a disconnect, the next request was answered as usual")
 
 
 REACH: Final = Check(

@@ -77,10 +77,10 @@ async def history(probe: Probe) -> Finding:
         return fails(f"a conversation with a call in it is refused: {response.refused}")
     _ = response.whole
     if probe.dialect != "chat":
-        return ok("taken")
+        return ok("accepted")
     match probe.habits.empty_content:
         case "null":
-            return ok("taken", empty_assistant_content="null")
+            return ok("accepted", empty_assistant_content="null")
         case "empty":
             return quirk('null beside calls is refused, "" is not', empty_assistant_content="empty")
         case "omit":
@@ -98,7 +98,7 @@ async def foreign_ids(probe: Probe) -> Finding:
         # Kimi accepts any id, but writes calls as text after a foreign one: keep its own style.
         own = [one.call_id for one in (await probe.ask(AUTO)).answer.call_blocks]
         kimi = probe.peer.profile.id_style == "kimi" or any(map(is_kimi_id, own))
-        return ok("any id is taken", **({} if kimi else {"id_style": "any"}))
+        return ok("any id is accepted", **({} if kimi else {"id_style": "any"}))
     if not (await probe.ask(FOREIGN_CLAUDE)).refused:
         refused = []
         if (await probe.ask(FOREIGN_KIMI)).refused:
@@ -107,7 +107,7 @@ async def foreign_ids(probe: Probe) -> Finding:
             refused.append("more than 40 characters")
         why = " and ".join(refused) or "several kinds at once"
         return quirk(f"{why} are refused", id_style=_PLAIN_IDS[probe.dialect])
-    return quirk("nine letters and digits are taken, and no other id", id_style="mistral9")
+    return quirk("only ids of nine letters and digits are accepted", id_style="mistral9")
 
 
 def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
@@ -115,8 +115,10 @@ def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", **if_refused)
     if sign in response.whole.text.lower():
-        return ok("taken and understood", **{name: not value for name, value in if_refused.items()})
-    return ok("taken")
+        return ok(
+            "accepted and understood", **{name: not value for name, value in if_refused.items()}
+        )
+    return ok("accepted")
 
 
 async def developer(probe: Probe) -> Finding:
@@ -136,7 +138,7 @@ async def parts(probe: Probe) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", content_parts="string")
     _ = response.whole
-    return ok("taken", content_parts="parts")
+    return ok("accepted", content_parts="parts")
 
 
 async def images(probe: Probe) -> Finding:
@@ -146,10 +148,10 @@ async def images(probe: Probe) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", images="none", tool_images="placeholder")
     if COLOUR not in response.whole.text.lower():
-        return ok("taken")
+        return ok("accepted")
     if probe.peer.profile.images == "none":
-        return ok("taken and seen", images="base64_only", tool_images="follow_up")
-    return ok("taken and seen")
+        return ok("accepted and seen", images="base64_only", tool_images="follow_up")
+    return ok("accepted and seen")
 
 
 ROWS: Final = (

@@ -29,7 +29,7 @@ _CLOSING: Final = "</think>"
 async def output_limit(probe: Probe) -> Finding:
     if probe.dialect != "chat":
         response = await probe.ask(LIMIT)
-        return ok("held to") if _is_held(response) else quirk("ignored: the answer goes on")
+        return ok("respected") if _is_held(response) else quirk("ignored: the answer goes on")
     older, newer = await probe.ask(LIMIT_OLDER), await probe.ask(LIMIT_NEWER)
     if _is_held(older):
         if _is_held(newer):
@@ -42,7 +42,7 @@ async def output_limit(probe: Probe) -> Finding:
             f"`max_tokens` is {how}, `max_completion_tokens` is respected",
             max_tokens_field="max_completion_tokens",
         )
-    return quirk("neither field is held to")
+    return quirk("neither field limits the output")
 
 
 def _is_held(response: Response) -> bool:
@@ -70,7 +70,7 @@ async def stop(probe: Probe) -> Finding:
     text = response.whole.text.lower()
     if "gamma" in text:
         return quirk("ignored: the answer goes on", max_stop_sequences=0)
-    return ok("held to") if "alpha" in text else unknown("the answer is not what was asked for")
+    return ok("respected") if "alpha" in text else unknown("the answer is not what was asked for")
 
 
 async def temperature(probe: Probe) -> Finding:
@@ -84,7 +84,7 @@ async def temperature(probe: Probe) -> Finding:
         return quirk(f"refused: {warm.refused}", drop_sampling=True)
     _ = warm.whole
     if probe.dialect == "anthropic":
-        return ok("taken", drop_sampling=False)
+        return ok("accepted", drop_sampling=False)
     return quirk("2 is refused, 0.7 is not", drop_sampling=False, max_temperature=1.0)
 
 
@@ -95,7 +95,7 @@ async def reasoning(probe: Probe) -> Finding:
         return unknown("there is no stream")
     fields = unasked.trace.reasoning
     if fields:
-        return _in_fields(probe, fields, "asked for or not")
+        return _in_fields(probe, fields, "requested or not")
     text = unasked.whole.text
     if text.lstrip().startswith(_OPENING):
         return quirk("inside the text, between think tags", think_tags="auto")
@@ -105,12 +105,12 @@ async def reasoning(probe: Probe) -> Finding:
     if asked.refused:
         known = probe.peer.profile.reasoning_control == "reasoning_effort"
         implied = {"reasoning_control": "none"} if known and probe.dialect == "chat" else {}
-        return quirk(f"asking for it is refused: {asked.refused}", **implied)
+        return quirk(f"requesting it is refused: {asked.refused}", **implied)
     if asked.trace.reasoning:
-        return _in_fields(probe, asked.trace.reasoning, "when it is asked for")
+        return _in_fields(probe, asked.trace.reasoning, "if requested")
     if asked.whole.text.lstrip().startswith(_OPENING):
-        return quirk("inside the text, when it is asked for", think_tags="auto")
-    return ok("none came")
+        return quirk("inside the text, if requested", think_tags="auto")
+    return ok("none was sent")
 
 
 def _in_fields(probe: Probe, fields: list[str], when: str) -> Finding:
@@ -134,15 +134,17 @@ async def reasoning_replay(probe: Probe) -> Finding:
     reasons = not (await probe.ask(REASONED)).refused
     if reasons and (bare := await probe.ask(UNREASONED)).refused:
         how = "always" if probe.dialect == "anthropic" else "tool_turns"
-        found = f"needed while reasoning is asked for: {bare.refused}"
+        found = f"required if reasoning is requested: {bare.refused}"
         return quirk(found, replay_reasoning=how, reasoning_filler=" ")
     if probe.dialect != "chat":
-        return ok("not needed")  # other models' reasoning cannot be sent: it needs their signatures
+        return ok(
+            "not required"
+        )  # other models' reasoning cannot be sent: it needs their signatures
     given = await probe.ask(REPLAYED if reasons else HISTORY_REASONED)
     if given.refused:
         return quirk(f"earlier reasoning is refused: {given.refused}", replay_reasoning="never")
     _ = given.whole
-    return ok("not needed, and taken")
+    return ok("not required, but accepted")
 
 
 ROWS: Final = (

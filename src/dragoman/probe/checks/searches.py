@@ -1,4 +1,4 @@
-"""Checks whether the upstream searches the web itself, and in which words it is asked."""
+"""Checks whether the upstream searches the web itself, and which fields ask for a search."""
 
 from typing import Final
 
@@ -24,21 +24,21 @@ async def search(probe: Probe) -> Finding:
     without = tuple(one for one in probe.peer.profile.server_tools if one not in here)
     response = await probe.ask(SEARCH_QUESTION)
     if response.refused:
-        found = f"none; asking for one is refused: {response.refused}"
+        found = f"none; a request for one is refused: {response.refused}"
         return quirk(found, server_tools=without) if known else ok(found)
     if _searched(response):
         return ok("the upstream searches", server_tools=(*without, _TOOL))
     if _returned(response):
-        return quirk("none: the search comes back as a call for the client", server_tools=without)
-    return unknown("taken, but no search was seen") if known else ok("none was seen")
+        return quirk("none: the search is returned as a call for the client", server_tools=without)
+    return unknown("accepted, but no search was seen") if known else ok("none was seen")
 
 
 async def _chat(probe: Probe) -> Finding:
-    """Ask in the words of one host after the other, the known one first."""
+    """Ask with the fields of one host after the other, those of the profile first."""
     model = bare_name(probe.peer.model)
     known = for_model(probe.peer.profile, model, None, "chat").chat_search
     if _searched(await probe.ask(SEARCH_QUESTION)):
-        return ok("for every answer, also unasked", chat_search="perplexity")
+        return ok("for every answer, even if not requested", chat_search="perplexity")
     if known == "qwen":
         return unknown("answers of this host do not show whether it searched")
     for host in sorted(SEARCHES, key=lambda one: one != known):
@@ -46,7 +46,7 @@ async def _chat(probe: Probe) -> Finding:
         if response.refused:
             continue
         if _searched(response) or (host == "kimi" and _returned(response)):
-            return ok(f"asked as `{host}` is", chat_search=host)
+            return ok(f"requested with the fields of `{host}`", chat_search=host)
     return quirk("none was seen", chat_search="") if known else ok("none was seen")
 
 

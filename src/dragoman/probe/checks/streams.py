@@ -48,8 +48,8 @@ async def body(probe: Probe) -> Finding:
     if response.trouble:
         return fails(response.trouble)
     if not response.answer.text.strip():
-        return unknown("it says nothing")
-    return ok("as the dialect has it")
+        return unknown("it has no content")
+    return ok("fits the dialect")
 
 
 async def framing(probe: Probe) -> Finding:
@@ -60,7 +60,7 @@ async def framing(probe: Probe) -> Finding:
         return ok("server-sent events")
     if response.trouble:
         return fails(response.trouble)
-    return quirk("one complete body, although a stream was asked for")
+    return quirk("one complete body, although a stream was requested")
 
 
 async def line_ends(probe: Probe) -> Finding:
@@ -125,11 +125,11 @@ async def usage(probe: Probe) -> Finding:
     else:
         unasked = await probe.ask(TEXT_UNASKED)
         if not probe.habits.stream_options:
-            found = "in the stream, unasked" if _counts(unasked) else "nowhere in the stream"
-            return quirk(f"asking for it in the stream is refused; {found}", stream_usage=False)
-        places.append(("in the stream if asked for", _counts(asked)))
+            found = "sent without a request" if _counts(unasked) else "never sent"
+            return quirk(f"requesting it in the stream is refused; {found}", stream_usage=False)
+        places.append(("in the stream if requested", _counts(asked)))
         if unasked.is_stream and _counts(unasked):
-            return quirk("in the stream, asked for or not", stream_usage=True)
+            return quirk("in the stream, requested or not", stream_usage=True)
     reported = [place for place, seen in places if seen]
     if len(reported) == len(places):
         return Finding(verdict="ok", found=", ".join(reported), implies=_stream_usage(probe))

@@ -153,7 +153,7 @@ async def parallel_flag(probe: Probe) -> Finding:
         return quirk(f"refused: {response.refused}", supports_parallel_flag=False)
     if len(await _calls(probe, ONE_AT_A_TIME)) > 1:
         return quirk("ignored: several calls", supports_parallel_flag=False)
-    return ok("taken", supports_parallel_flag=True)
+    return ok("accepted", supports_parallel_flag=True)
 
 
 async def interleaved(probe: Probe) -> Finding:

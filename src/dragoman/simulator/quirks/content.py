@@ -225,7 +225,7 @@ ROWS: Final = (
     Quirk(
         "search",
         "HOST",
-        f"web searches are those of this Chat host, which takes its own words alone: {', '.join(HOSTS)}",
+        f"plays the web search of this Chat host, which accepts only its own fields: {', '.join(HOSTS)}",
         _search,
         words=HOSTS,
     ),

@@ -274,7 +274,7 @@ def test_what_a_vendor_made_in_an_answer(part, expected, codes):
 
 
 def test_a_part_that_only_its_vendor_understands_is_refused_where_it_was_sent():
-    with pytest.raises(UntranslatableError, match="means nothing") as caught:
+    with pytest.raises(UntranslatableError, match="cannot read this part") as caught:
         written(said(user(OpaquePart("openai", RAN, path="$.input[0]"))))
 
     assert "$.input[0]" == caught.value.path

@@ -580,7 +580,7 @@ def routes(*matches: str) -> str:
     ],
 )
 def test_a_route_that_is_never_reached_is_warned_about(earlier, later, covered):
-    expected = "routes[2]: never reached: route 1 matches everything that it matches; put it before"
+    expected = "routes[2]: never reached: route 1 matches everything that it matches; move it before that one"
 
     found = [one for one in warnings(routes(earlier, later)) if "server_tool" not in one]
     assert ([expected] if covered else []) == found
@@ -689,11 +689,11 @@ KEYS = '[[server.keys]]\nkey = "env:GOOD"\n'
         ),
         (
             UP + f'[[prices]]\nmodel = "up/*"\n{PRICE}[[prices]]\nmodel = "up/x"\n{PRICE}',
-            ["prices[2].model: never used: price 1 (`up/*`) matches everything that it matches; put it before"],
+            ["prices[2].model: never used: price 1 (`up/*`) matches everything that it matches; move it before that one"],
         ),
         (
             UP + KEYS + "budget_day = 1.5",
-            ["server.keys[1].budget_day: only responses count whose upstream reports their cost; add `[[prices]]` for the others"],
+            ["server.keys[1].budget_day: counts only responses whose upstream reports a cost; add `[[prices]]` for the others"],
         ),
         (UP + KEYS + f'budget_day = 1\n[[prices]]\nmodel = "*"\n{PRICE}', []),
         (
