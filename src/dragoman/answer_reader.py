@@ -4,7 +4,7 @@
     events = reader.feed(data)      # any chunking
     events = reader.close()         # end of input
 
-The same readers and stages as in `Translator`; a peer that breaks its dialect or a limit raises.
+It uses the same readers and stages as `Translator`, and raises if the peer breaks its dialect or a limit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ class AnswerReader:
 
     @property
     def done(self) -> bool:
-        """The answer has ended: what still comes is of no use."""
+        """True once the answer has ended; the caller can stop reading."""
         return self.outcome is not None
 
     @property
@@ -137,9 +137,9 @@ def read_body(
     stop: Sequence[str] = (),
     **options: Unpack[ExchangeOptions],
 ) -> Answer:
-    """Return a complete answer; one that cannot be read, or tells of a failure, has a `fault`.
+    """Return a complete answer; one that cannot be read, or reports a failure, has a `fault`.
 
-    What came before the failure is in it, the block that was open included.
+    It includes everything that arrived before the failure, also the block that was open.
     """
     exchange = make_exchange(**options)
     events = read_whole(body, dialect(source).frame_reader(exchange), exchange)
@@ -154,7 +154,7 @@ def read_body(
 
 
 def _bounded(events: Iterable[Event], tally: CallLimits) -> Iterator[Event]:
-    """Give the events up to the first that passes a limit, and the fault."""
+    """Return the events up to the first that passes a limit, and the fault."""
     for event in events:
         try:
             tally.count(event)

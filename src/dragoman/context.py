@@ -1,6 +1,6 @@
-"""All that is known of one exchange: what readers and writers are made from.
+"""Everything that is known about one exchange; readers and writers are built from it.
 
-Ids, time and keys come in here, from the shell; the core makes none of them up.
+The shell supplies ids, time and keys; the core generates none of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class _Once(Generic[T]):
-    """What is made when it is first asked for; `cached_property` of Python 3.11 costs four times as much."""
+    """A value that is computed at its first access; `cached_property` of Python 3.11 costs four times as much."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self.__doc__ = make.__doc__
@@ -78,7 +78,7 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     keep_identity: bool = False
     previous_id: str = ""  # of the answer that this one goes on from, if it was kept here
     seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
-    created: int = 0  # Unix seconds; 0: what the upstream said
+    created: int = 0  # Unix seconds; 0: the upstream's
     sealer: Sealer | None = None  # without one, foreign reasoning state is not carried
     # Tokens of the request, for clients that get a count before the upstream reports one.
     input_estimate: int = 0
@@ -110,7 +110,7 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def expects_call_signatures(self) -> bool:
-        """State that signs a call may come and can be carried: it must come before the call."""
+        """Whether state that signs a call may arrive and can be carried; it is written before the call."""
         return self.profile.signs_calls and self.sealer is not None
 
 
@@ -120,7 +120,7 @@ def _call_ids(request: Request) -> Iterator[str]:
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Where a request is going, and what may be done to get it there."""
+    """The target of a request, and which changes of the request are allowed."""
 
     profile: Profile
     model: str = ""  # the upstream's name for the model; empty: the client's

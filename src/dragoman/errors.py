@@ -13,8 +13,8 @@
         UntranslatableError             the target dialect cannot say this: carries the path
         ConfigError                the operator's input is wrong
 
-`http_status` is what a server answers when the error is a client's; `exit_code` is what the command
-line returns.
+`http_status` is the status that a server replies with if the client is at fault; `exit_code` is what
+the command line returns.
 """
 
 import errno
@@ -76,8 +76,8 @@ class IllegalOrderError(PeerError):
 
     Attributes:
         state: What the stream was in the middle of.
-        event: What came.
-        reason: More, if there is more to say.
+        event: The event that arrived.
+        reason: Details; may be empty.
     """
 
     def __init__(self, *, state: str, event: str, reason: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What everything that reads an answer needs first: the facts of its exchange, and its stages.
+"""Builds what every reader of an answer needs: the facts of its exchange, and its stages.
 
 `Translator`, `translate_body`, the client's `AnswerReader`, the inspector and the reader of recordings begin here.
 """
@@ -41,7 +41,7 @@ class ExchangeOptions(TypedDict, total=False):
         profile: What the upstream accepts: the name of a profile, or a `Profile`; default `generic`.
         request: The client's request.  Its tools, renamed tools and call ids are then known.
         tools: The request's tools, if there is no `request`.  None, the default: they are not known, and every
-            call of the family that `native_format` or `model` names is found.  An empty sequence: no call is.
+            call of the family that `native_format` or `model` names is found.  An empty sequence: no call is found.
         seed: What generated ids are derived from; default: the upstream's id of the answer.
         created: Unix seconds of the answer; default: the upstream's.
         previous_id: Responses: the stored answer whose items were put into the request.

@@ -1,4 +1,4 @@
-"""Globs over names: `*` is any text, `?` any one character, and letter case is of no importance.
+"""Globs over names, case-insensitive: `*` is any text, `?` any one character.
 
 Brackets are plain characters: names such as `claude-sonnet-4-5[1m]` are real.
 """

@@ -81,8 +81,8 @@ def _stays(native: str, *, verbatim: bool) -> bool:
 def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
     """Return the native id behind what a client sent.
 
-    `known` maps `gh-…` ids, which cannot be read back, to their native ids, for as long as somebody
-    remembers them; calls and results still pair without it.
+    `known` maps `gh-…` ids, which cannot be decoded, to their native ids, as long as these are remembered.
+    Without it, a call and its result still have the same id.
     """
     if client_id.startswith("gh-"):
         return known.get(client_id, client_id) if known else client_id
@@ -104,7 +104,7 @@ def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
 class ClientIds:
     """Ids for the calls of one answer: no two alike, and none that the history used.
 
-    An answer has one such object (`Exchange.call_ids`).  Whatever names a call to the client asks it.
+    An answer has one such object (`Exchange.call_ids`).  Everything that names a call to the client uses it.
     """
 
     def __init__(self, used: Iterable[str] = (), *, verbatim: bool = False) -> None:

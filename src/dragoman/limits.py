@@ -38,24 +38,22 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
         max_events: Events of one stream, comments among them.  The longest answers have some hundred
             thousand; a peer that sends empty events without end keeps a reader busy without
             exceeding any other limit.
-        max_tool_args_bytes: Arguments of one tool call.  They are counted, not buffered: a section cap of
-            some KiB is what cuts real `Write` calls, and no cap at all is a memory hole.
+        max_tool_args_bytes: Arguments of one tool call.  They are counted, not buffered.  A limit of some KiB
+            would truncate real `Write` calls; without a limit, a peer could fill the client's memory.
         max_turn_args_bytes: Arguments of all calls of one answer: a program that collects an answer holds all of
             them.
         max_calls: Calls of one answer; agents make a few dozen at most, and the client runs each of them.
         max_waiting_bytes: What may wait while the call before it is still open (parallel calls whose
             parts alternate).
-        max_tool_name_chars: A tool name arrives whole in every sane stream; this bounds names sent in
-            pieces.
+        max_tool_name_chars: A tool name that arrives in pieces; nearly all servers send it whole.
         max_blocks: Blocks of one answer, tool calls among them.
         max_json_depth: Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
-        max_header_bytes: The value of one header of an HTTP answer; no more of its name, nor of the
+        max_header_bytes: The value of one header of an HTTP answer; the same for its name, and for the
             status line.
         max_headers: Headers of an HTTP answer; proxies add a few dozen.
         resend_window_bytes: How much of a call's arguments is remembered to recognise a peer that sends
             them twice.
-        max_envelope_bytes: An envelope of foreign reasoning state travels in every later request: keep it
-            modest.
+        max_envelope_bytes: An envelope of foreign reasoning state; it is part of every later request.
     """
 
     max_request_bytes: int = 64 * MIB

@@ -13,7 +13,7 @@ Secrets: TypeAlias = tuple[str, ...]
 
 _BOTH: Final = (True, False)
 REDACTED: Final = "[redacted]"
-MAX_CHARS: Final = 8 * 1024  # of a text that is shown to anybody
+MAX_CHARS: Final = 8 * 1024  # of a text that is shown
 # A secret this short may be part of a word; only the whole word is taken out.
 _SHORT: Final = 8
 

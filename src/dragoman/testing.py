@@ -95,16 +95,16 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
 class Simulator:
     """A deterministic model on a free port of 127.0.0.1, in a background thread.
 
-    Speaks Chat Completions, Messages and Responses.  The user's message scripts the answer (`sim: say …`,
-    `sim: call get_weather {"city": "Rome"}`, `sim: then`), and the model's name the manner (`sim/plain`,
-    `sim/kimi-k2`, `sim/plain+cut:9`); docs/simulator.md lists all of it.  No key is needed, and nothing leaves
-    the machine.  It remembers the last 1,000 requests, up to 64 MiB of bodies.
+    Speaks Chat Completions, Messages, Responses and Gemini.  The user's message scripts the answer
+    (`sim: say …`, `sim: call get_weather {"city": "Rome"}`, `sim: then`), and the model's name selects the
+    behaviour (`sim/plain`, `sim/kimi-k2`, `sim/plain+cut:9`); docs/simulator.md lists everything.  No key is
+    needed, and nothing leaves the machine.  It remembers the last 1,000 requests, up to 64 MiB of bodies.
 
     Serves while its context is open; it can be entered once.  Usable from synchronous and from asynchronous
     programs: entering takes a few milliseconds.
 
     Args:
-        script: A file of replies to give instead (docs/simulator.md); None: the user's messages decide.
+        script: A file of exact replies (docs/simulator.md); None: the user's messages decide.
 
     Raises:
         ConfigError: the script cannot be read.

@@ -62,7 +62,7 @@ Watcher: TypeAlias = Callable[[Exchange], Stage]
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 _PLAIN_TEXT: Final = frozenset({TextDelta, TextRun})
 _TEXT: Final = _PLAIN_TEXT | {ReasoningDelta}
-# What may come before an answer has said anything, and of a failed one instead of it.
+# Events that may come before the first content of an answer, or alone in a failed one.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 _WORDLESS: Final = PRELUDE | {Finish}
 
@@ -206,7 +206,7 @@ class Translator:
 
     @property
     def halted(self) -> bool:
-        """What still comes of the present response is of no use: the answer ended, or waits for another response."""
+        """The rest of the present response is not needed: the answer ended, or waits for another response."""
         if self.outcome is not None:
             return True
         return self._continuation is not None and self._continuation.halted
@@ -241,7 +241,7 @@ class Translator:
 
     @property
     def done(self) -> bool:
-        """The answer has ended: what still comes from the upstream is of no use."""
+        """True once the answer has ended; you can stop reading from the upstream."""
         return self.outcome is not None
 
     @property

@@ -104,7 +104,7 @@ class TranslatedRequest(Struct, frozen=True):
 
 
 class RequestOptions(TypedDict, total=False):
-    """Where a request goes, and what may be done to get it there."""
+    """The target of a request, and which changes of the request are allowed."""
 
     profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
     continues: bool  # the shell sends the requests that continue a paused answer; see `Translator`
@@ -285,7 +285,7 @@ def _has_minted(body: bytes) -> bool:
 def _forward(
     client: ClientRequest, request: Request, to: Dialect, target: Target
 ) -> TranslatedRequest:
-    """Keep the client's bytes; the model, and what means nothing upstream, or harm, is rewritten."""
+    """Keep the client's bytes; rewrite only the model, and what the upstream cannot read or must not see."""
     profile = target.profile
     _refuse_kept(request, to, profile)
     choice = to.field_names.get("tool_choice", "tool_choice")

@@ -2,7 +2,7 @@
 
 With another base URL but without a chosen way to log in, it chooses one that its own check then refuses: the file
 chooses the API key.  Its system settings cannot: it reads only those that belong to root, in folders that no one
-else may change.  The user's own settings and history are in another folder, and do not take part.
+else may change.  The user's own settings and history are in another folder, and are not used.
 """
 
 from collections.abc import Mapping

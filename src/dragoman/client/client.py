@@ -47,7 +47,7 @@ class Client:
             `HTTP_PROXY` and `NO_PROXY` name.  Empty: none.
         headers: Additional headers of every request; they replace the client's own.
         strict: Raise where the default is to repair and report a loss: unreadable events, parameters that
-            the server cannot be sent, tools without a description or a valid schema.
+            cannot be sent to the server, tools without a description or a valid schema.
 
     Raises:
         ConfigError: a setting is invalid.

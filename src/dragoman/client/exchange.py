@@ -47,7 +47,7 @@ class HttpExchange:
         self._loop = asyncio.get_running_loop()
         self._began = _now()
         spans = ((self._times.total, "total"), (timeout, "request"))
-        # When the exchange must have ended, and which timeout says so.
+        # When the exchange must have ended, and which timeout demands that.
         self._end = min(
             ((self._began + seconds, clock) for seconds, clock in spans if seconds),
             default=(float("inf"), ""),

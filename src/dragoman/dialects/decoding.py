@@ -130,7 +130,7 @@ def _placeholder(escape: re.Match[bytes]) -> bytes:
 
 
 def _restored(value: Any) -> Any:
-    """Put the halves of surrogate pairs back in the place of what stood for them."""
+    """Replace the private-use characters by the halves of surrogate pairs again."""
     match value:
         case str():
             return _PLACEHOLDER.sub(lambda one: chr(ord(one[0]) - _PRIVATE), value)

@@ -1,4 +1,4 @@
-"""What failures say in any dialect: their status, and the words that servers use for want of a code."""
+"""Failures in any dialect: HTTP statuses, and the phrases that servers use where they have no code."""
 
 import re
 from typing import Final

@@ -81,7 +81,7 @@ class FrameReader(Protocol):
         ...
 
     def end(self) -> None:
-        """End the turn, or say that it was cut: the stream is over."""
+        """End the turn, or report that it was truncated: the stream is over."""
         ...
 
     def read_body(self, body: bytes, /) -> None:

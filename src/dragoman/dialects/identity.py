@@ -1,4 +1,4 @@
-"""What a written answer says of itself to the client."""
+"""The id, model and time that a written answer has."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Where a client of any dialect keeps a setting: the path that a loss or a refusal names."""
+"""The path of a setting in the body of a client of any dialect, for losses and refusals."""
 
 from collections.abc import Sequence
 from typing import Final, Literal

@@ -1,6 +1,6 @@
-"""Vendor-run tools across dialects: their options, who can run them, and how their state comes back.
+"""Vendor-run tools across dialects: their options, which upstreams run them, and how their state comes back.
 
-* options: every vendor's spelling to `ServerOptions`; which of them a target has no word for
+* options: every vendor's spelling to `ServerOptions`; which of them a target does not have
 * capability: whether an upstream runs what a request needs, and the refusal if it does not
 * replay: a call and its result travel through a client of another dialect in an envelope, and return to the
   upstream that sent them
@@ -192,7 +192,7 @@ def options_of(tool: Tool) -> ServerOptions:
 
 
 def kept_options(tool: Tool, kept: Collection[str], losses: list[Loss]) -> ServerOptions:
-    """Return the options of a tool that a target has words for; the others are reported.
+    """Return the options of a tool that a target has fields for; the others are reported.
 
     `kept` are fields of `ServerOptions`.
     """
@@ -232,7 +232,7 @@ def written_place(place: Place | None) -> dict[str, object] | None:
     return {"type": "approximate", **given}
 
 
-# --- who can run it -----------------------------------------------------------------------------------
+# --- which upstreams run it ---------------------------------------------------------------------------
 
 # The vendor whose tools a dialect was made for.
 _VENDORS: Final = {"anthropic": "anthropic", "responses": "openai", "gemini": "google"}
@@ -243,7 +243,7 @@ TRANSLATED: Final = frozenset({ServerKind.WEB_SEARCH, ServerKind.WEB_FETCH, Serv
 def in_own_words(tool: Tool, profile: Profile) -> bool:
     """Return whether a Chat host takes a vendor-run tool as a Chat client declared it.
 
-    Of a host that may be anyone, nothing is known: the client chose the host, and its words with it.
+    Nothing is known about a host without a profile: the client chose the host, and the fields that it understands.
     """
     style = tool.vendor
     if profile.vendor_models or style in (profile.chat_search, "chat"):
@@ -253,7 +253,7 @@ def in_own_words(tool: Tool, profile: Profile) -> bool:
 
 
 def is_reworded(request: Request, dialect: str, profile: Profile) -> bool:
-    """Return whether a Chat host is asked for a tool in its own words, which are not those of the Chat client.
+    """Return whether a Chat host is asked for a tool in its own fields, which are not those of the Chat client.
 
     Each host also shows what it found in its own way: such a client could not read it.
     """

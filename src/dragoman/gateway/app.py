@@ -1,4 +1,4 @@
-"""The gateway as an HTTP application: paths, who may ask, and failures as responses."""
+"""The gateway as an HTTP application: paths, access checks, and failures as responses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

@@ -91,7 +91,7 @@ class Descriptors(Struct, frozen=True):
     """How many connections fit into a number of file descriptors.
 
     A client's connection needs one, and a second one for the upstream that answers it.  The event loop
-    accepts all that wait in the backlog before anybody can refuse one, and again while those close.
+    accepts all connections in the backlog before one can be refused, and again while those close.
     """
 
     connections: int  # of clients that are answered

@@ -1,8 +1,8 @@
-"""How far an answer is continued that its upstream pauses.
+"""The limits on continuing an answer that its upstream pauses.
 
 Moonshot searches the web when the call of its search comes back, and Anthropic pauses long turns: a second request to
-the same upstream continues the answer, and the client sees one.  `upstream_call.py` sends these requests; here is when
-there are no more.  An upstream that pauses for ever costs at most what the settings allow.
+the same upstream continues the answer, and the client sees one.  `upstream_call.py` sends these requests; this module
+decides when no more are sent.  An upstream that pauses for ever costs at most what the settings allow.
 """
 
 from typing import Final

@@ -20,7 +20,7 @@ LONGEST_REST: Final = 300.0
 
 
 class Health:
-    """How one upstream fares.
+    """The health of one upstream.
 
     Every request that goes to it ends in one of `failed`, `succeeded` and `abandoned`.
     `failures` or `cooldown` of 0 means that it never rests.
@@ -85,7 +85,7 @@ class Health:
         self._probe_until = -math.inf
 
     def state(self, now: float) -> State:
-        """Return how it fares, in one word."""
+        """Return its state, in one word."""
         if self.resting(now):
             return "resting"
         return "failing" if self._in_a_row else "well"

@@ -1,4 +1,4 @@
-"""The inspector in the gateway: who may look, and the exchanges that are running or have just ended."""
+"""The inspector in the gateway: access by key, and the exchanges that are running or have just ended."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping

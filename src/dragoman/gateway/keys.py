@@ -1,4 +1,4 @@
-"""Who a client is, which models it may use, and how much; `state/` counts.
+"""Identifies clients by their keys, and checks their models, limits and budgets; `state/` counts.
 
 Time comes in as monotonic seconds; budgets, which follow the calendar, read the clock of the keyring.
 """

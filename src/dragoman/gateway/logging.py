@@ -1,6 +1,6 @@
-"""What is written down: one line a request, and a few notices.  Never content, never secrets.
+"""The log: one line per request, and a few notices.  Never content, never secrets.
 
-A line is JSON for programs, or text for people; which of them, the settings and the terminal decide.
+A line is JSON for programs, or text for people; the settings and the terminal decide which.
 """
 
 import functools

@@ -176,7 +176,7 @@ def model_list(
 def find_model(
     models: Sequence[Listed], name: str, *, created: int = 0, spoken: str = DEFAULT_DIALECT
 ) -> bytes | Fault:
-    """Return what is known of one model; letter case is of no importance."""
+    """Return what is known about one model; its name is case-insensitive."""
     own = dialect(spoken).model_lists
     wanted = name.lower()
     for one in models:

@@ -1,12 +1,12 @@
-"""What an upstream wrote and clients do not send back as it was: reasoning before calls, and arguments.
+"""Remembers what clients do not send back unchanged: reasoning before calls, and arguments of calls.
 
 Some upstreams demand their reasoning on every later request of a tool loop, and many clients drop it.
 The reasoning before a call is remembered under the call's id as the client saw it, and put back when
 the client sends that call.  Messages clients serialise the arguments of a call again, with other blanks,
 escapes or key order, which spoils the upstream's prefix cache: if they still mean the same, they are
-replaced by the text that the upstream wrote, or that was made of a call in its text.  For a while, and never
-more than the bounds allow.  Other processes learn of it by notes, if the gateway shares state: a process asks for
-the calls of a request that it neither made nor asked for before.
+replaced by the text that the upstream wrote, or that was made of a call in its text.  Everything is remembered for
+a limited time and within limits of size.  If the gateway shares state, other processes learn of it by notes: a
+process asks for the calls of a request that it neither made nor asked for before.
 
     memory = ReasoningMemory(entries=…, seconds=…)
     await memory.fetch(request, owner, profile.origin)
@@ -490,7 +490,7 @@ class ReasoningMemory:
             note = msgspec.msgpack.encode(slot.known)
             self._notes.put(_note_name(*key), note, self._seconds)
 
-    # --- giving back ----------------------------------------------------------------------------
+    # --- restoring ------------------------------------------------------------------------------
 
     def known_ids(self, request: Request, owner: str) -> dict[str, str]:
         """Return the native ids behind the shortened ones of a request, as far as remembered."""

@@ -34,7 +34,7 @@ from dragoman.turn.events import Fault, FaultKind
 _PASSING: Final = frozenset(
     {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
 )
-# What the same request meets again, however often a client sends it.
+# Failures that the same request meets every time.
 _LASTING: Final = frozenset(
     {
         FaultKind.BAD_REQUEST,
@@ -59,7 +59,7 @@ _LOCAL: Final = _PASSING | {
     FaultKind.TIMEOUT,
     FaultKind.UPSTREAM_UNUSABLE,
 }
-# The upstream is unwell, rather than the request wrong.
+# Failures of the upstream itself, not of the request.
 _UNWELL: Final = _PASSING | {FaultKind.TIMEOUT, FaultKind.UPSTREAM_UNUSABLE}
 # Codes: the server, or the proxy, may be about to start.
 _UNREACHABLE: Final = frozenset(

@@ -109,7 +109,7 @@ class Hop(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class RouteChoice(Struct, frozen=True, kw_only=True):
-    """Who may answer, in this order, and how."""
+    """The upstreams that may answer, in this order, and how they are asked."""
 
     route_name: str
     hops: tuple[Hop, ...]  # at least one

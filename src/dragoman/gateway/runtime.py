@@ -1,4 +1,4 @@
-"""What lives as long as the gateway does, whatever the settings become."""
+"""Objects that live as long as the gateway and survive a reload of the settings."""
 
 import asyncio
 from collections import Counter
@@ -111,7 +111,7 @@ class Runtime:
             self._learning = asyncio.create_task(share_learned(state.notes, learners))
 
     def health(self, hop: Hop) -> Health:
-        """Return how an upstream fares."""
+        """Return the health of an upstream."""
         found = self._health.get(hop.upstream_name)
         if found is None:
             found = Health(hop.upstream.failures, hop.upstream.cooldown)

@@ -42,9 +42,7 @@ if sys.platform != "win32":
 # Something that must run beside the gateway and may change its settings, such as the simulator.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
 
-_GARBAGE: Final = (
-    20_000  # new objects before circles are looked for; requests make few, and many objects
-)
+_GARBAGE: Final = 20_000  # new objects before the garbage collector runs: requests make many objects and few reference cycles
 _BACKLOG: Final = 1024
 _FIRST_PASSED: Final = 3  # the file descriptor of the first socket that systemd passes
 _MANY_DESCRIPTORS: Final = 65536  # where the system names no bound
@@ -231,7 +229,7 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
     """Return a socket on an address; with `share`, other processes may bind the same one.
 
     Raises:
-        ConfigError: the address cannot be had.
+        ConfigError: the address is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)

@@ -111,7 +111,7 @@ def _note_name(model: str) -> str:
     return note_name("ratio", model)
 
 
-# --- what the upstream is asked ---
+# --- questions to the upstream ---
 
 Way: TypeAlias = Literal["upstream", "tokenize", "estimate", "off"]
 
@@ -182,7 +182,7 @@ def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
     return msgspec.json.encode(kept | more)
 
 
-# --- what the upstream answers ---
+# --- the upstream's responses ---
 
 
 class _Count(Struct):

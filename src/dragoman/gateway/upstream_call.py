@@ -618,7 +618,7 @@ class UpstreamCall:
             ),
         )
 
-    # --- what is kept of a response --------------------------------------------------------------------
+    # --- storing a response and its ids ----------------------------------------------------------------
 
     def _may_name_ids(self) -> bool:
         """Return whether the client may name ids of this response later, and other clients may not."""

@@ -1,4 +1,4 @@
-"""Who may look: everybody on loopback where no keys are asked for, else who shows a key.
+"""Access to the inspector: without keys, everyone on loopback; otherwise every client with a key.
 
 A key with the right `inspect` sees all exchanges, any other key its own.  A page sends the key once and gets a
 session cookie for it: a signed owner and a time, which every worker of a gateway can check.
@@ -22,7 +22,7 @@ _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
 class Viewer(Struct, frozen=True):
-    """Who looks, and at what."""
+    """A viewer, and what it may see."""
 
     all: bool  # also at exchanges of others
     owner: str = ""

@@ -196,7 +196,7 @@ class Index:
         """Return Unix seconds."""
         return self._clock()
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- the exchanges ---------------------------------------------------------------------------
 
     def look_at(self, folder: Path | None) -> None:
         """Show another folder from now on."""

@@ -1,4 +1,4 @@
-"""Who listens: rows as server-sent events, as exchanges begin, change and end.
+"""Sends rows to open pages as server-sent events, as exchanges begin, change and end.
 
 All listeners read one bounded list of events, each at its own pace.  One that falls behind it, or that comes from
 another process, gets the event `reset` and loads its list again.

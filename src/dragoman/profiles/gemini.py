@@ -1,7 +1,7 @@
 """Schemas for Gemini's endpoint, which knows an older and smaller language than JSON Schema.
 
-One name it does not know refuses the whole request, so what can be said otherwise is said otherwise
-(references, `const`, `allOf`, exclusive bounds, unions with null), and the rest is left out.
+It refuses a whole request because of one keyword that it does not know.  So keywords that have an equivalent are
+rewritten (references, `const`, `allOf`, exclusive bounds, unions with null), and the others are left out.
 """
 
 from typing import Final

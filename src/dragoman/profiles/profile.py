@@ -1,6 +1,6 @@
 """What an upstream or a model can and cannot do, as data.
 
-Every field is a fact about a peer, with a line of prose; the code asks the profile and never the
+Every field is a fact about a peer, with a line of prose; code reads the profile and never checks the
 vendor's name.
 """
 
@@ -46,7 +46,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     Attributes:
         name: The profile's name.
         description: One line: what this is.
-        vendor: Whose opaque state it understands; empty: its own name.
+        vendor: The vendor whose opaque state it understands; empty: its own name.
         think_tags: `<think>` inside the text.
         cumulative: Each delta repeats the whole text so far.
         lenient_eof: A stream that ends after complete tool calls counts as finished.
@@ -66,8 +66,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
             field wins.
         developer_role: Takes `developer` where others take `system`.
         midturn_system: Takes instructions anywhere in the conversation.
-        own_midturn_system: Some of its models do: such instructions of a client of the same dialect are
-            forwarded unchanged.
+        own_midturn_system: Only some of its models accept such instructions: those of a client of the same
+            dialect are forwarded unchanged.
         merge_system: Wants one leading system message and no other.
         alternate_roles: Wants user and assistant to alternate.
         user_after_tool: Takes a user message directly after a tool's result.
@@ -79,7 +79,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         refuses_empty_tool_content: An empty tool result is rejected.
         images: Which images it accepts.
         documents: Takes PDF files.
-        prefill: A last assistant turn to go on from.
+        prefill: How it continues a last assistant turn.
         tool_choice: Which tool choices it accepts.
         tool_choice_none: Accepts `tool_choice: none`.
         supports_parallel_flag: Accepts a switch against parallel tool calls.
@@ -101,15 +101,15 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         drop_sampling: Refuses temperature and top_p.
         max_temperature: Larger values are clamped to this.
         seed_field: The field for the seed.
-        vendor_sampling: Takes `top_k` and friends.
+        vendor_sampling: Takes `top_k` and similar parameters.
         supports_logprobs: Accepts `logprobs`.
         supports_verbosity: Accepts `verbosity`.
         supports_cache_key: Accepts a prompt cache key.
         cache_control: Takes Anthropic's cache marks on Chat content parts.
         cache_breakpoints: Takes OpenAI's explicit cache breakpoints.
-        reasoning_control: How reasoning is switched on and measured.
+        reasoning_control: How reasoning is switched on, and how its amount is set.
         supported_efforts: The reasoning efforts it knows.
-        forced_tool_choice_with_thinking: Takes both in one request.
+        forced_tool_choice_with_thinking: Takes a forced tool and thinking in one request.
         forced_tool_choice_policy: What to do where a forced tool and thinking exclude each other.
         replay_reasoning: Which assistant turns get their reasoning back; "auto": as the model's family
             wants it.
@@ -197,7 +197,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     drop_sampling: bool = False  # refuses temperature and top_p
     max_temperature: float = 2.0  # larger values are clamped to this
     seed_field: Literal["seed", "random_seed", "none"] = "seed"
-    vendor_sampling: bool = False  # takes `top_k` and friends
+    vendor_sampling: bool = False  # takes `top_k` and similar parameters
     supports_logprobs: bool = True
     supports_verbosity: bool = False
     supports_cache_key: bool = False
@@ -239,5 +239,5 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     @property
     def origin(self) -> str:
-        """Whose opaque state this upstream sends and understands."""
+        """The vendor whose opaque state this upstream sends and understands."""
         return self.vendor or self.name

@@ -224,7 +224,7 @@ class LineMask:
         return event.event
 
 
-# --- what the code writes itself ----------------------------------------------------------------------------
+# --- texts that the code itself writes ----------------------------------------------------------------------
 
 
 def _as_replayed(recording: Recording, masked: Recording) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Recorded bytes of an upstream through the code of today: what the client would get now.  Pure."""
+"""Translates recorded bytes of an upstream again, with this version: what the client would get now.  Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _SEALER: Final = Sealer(b"replay")
 
 
 class Replayed(Struct, frozen=True):
-    """What the code of today makes of a recorded answer."""
+    """What this version makes of a recorded answer."""
 
     events: list[Raw]
     body: bytes  # that the client would get

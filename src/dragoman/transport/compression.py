@@ -1,4 +1,4 @@
-"""Bodies that come packed: undone piece by piece, never to more than is allowed."""
+"""Decompresses bodies piece by piece, never to more bytes than are allowed."""
 
 import sys
 import zlib
@@ -18,7 +18,7 @@ _DEFLATED: Final = 8
 
 
 class Unpacker(Protocol):
-    """Undoes one packing."""
+    """Undoes one content encoding."""
 
     @property
     def holds(self) -> bool:
@@ -29,7 +29,7 @@ class Unpacker(Protocol):
         """Return what `data` and what is held unpack to, at most `most` bytes.
 
         Raises:
-            MalformedError: it is not packed like that.
+            MalformedError: the data does not have this encoding.
         """
         ...
 
@@ -96,7 +96,7 @@ ENCODINGS: Final = ("gzip", "deflate", "zstd")
 
 
 def unpacker(encoding: str) -> Unpacker | None:
-    """Return what undoes a packing by its name in `content-encoding`; None if it is not known."""
+    """Return the decompressor for a `content-encoding`; None if the encoding is not supported."""
     match encoding:
         case "gzip" | "x-gzip":
             return _Zlib(_GZIP)

@@ -178,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         return waiter
 
     def listen(self, listener: Callable[[], object] | None) -> None:
-        """Call `listener`, instead of waking who waits, when there may be something to take.
+        """Call `listener`, instead of waking the waiting task, when there may be something to take.
 
         It is called by the event loop, never inside a task.
         """

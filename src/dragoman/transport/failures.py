@@ -1,4 +1,4 @@
-"""What can go wrong between us and a server, in words for people and for programs."""
+"""Failures between us and a server, each with a message for people and a code for programs."""
 
 import errno
 import os
@@ -94,7 +94,7 @@ def of_proxy(failed: TransportError) -> TransportError:
 def refused_by_proxy(
     proxy: str, server: str, status: int, headers: Mapping[str, str], *, shown: bool
 ) -> TransportError:
-    """Return why a proxy opens no way to a server; `shown`: it was sent credentials."""
+    """Return why a proxy does not connect to a server; `shown`: it was sent credentials."""
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return TransportError("connect", "proxy_auth", _wanted_by(proxy, headers, shown=shown))
     phrase = f"{status} {_PHRASES.get(status, '')}".rstrip()

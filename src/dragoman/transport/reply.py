@@ -40,7 +40,7 @@ class Reply:
         """Take over a connection whose server has answered; `release` takes it back.
 
         Raises:
-            TransportError: the body is packed in a way that is not known.
+            TransportError: the content encoding of the body is not supported.
         """
         self._connection = connection
         self._release = release
@@ -67,7 +67,7 @@ class Reply:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait; nonsense counts as nothing said."""
+        """Seconds that the server asks to wait; a value that makes no sense is ignored."""
         # Test: test_a_wait_is_reported_in_seconds_or_not_at_all.
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = _number(self.headers.get(name, "")) * unit
@@ -170,7 +170,7 @@ class Reply:
         self.close()
 
     def close(self) -> None:
-        """Give up what is left.  A generation without a reader must stop."""
+        """Drop the rest of the answer and close the connection, so that the server stops generating."""
         if not self._settled:
             self._connection.abort()
 

@@ -1,4 +1,4 @@
-"""Whom we trust, and how we show ourselves."""
+"""TLS: which authorities are trusted, and the certificate of this side."""
 
 import ssl
 import sys
@@ -28,7 +28,7 @@ class TLS(Struct, frozen=True, kw_only=True):
     minimum: Literal["1.2", "1.3"] = "1.2"
 
     def context(self, *, environment: bool = False) -> ssl.SSLContext:
-        """Return this as the connection needs it; `environment`: `SSL_CERT_FILE` names whom to trust without `ca`.
+        """Return this as the connection needs it; `environment`: without `ca`, `SSL_CERT_FILE` names the authorities.
 
         Raises:
             ConfigError: a file cannot be read or holds no certificate.

@@ -1,4 +1,4 @@
-"""The language between the dialects: requests, stream events, what may follow what.
+"""The common language of all dialects: requests, the events of a response, and the order of events.
 
 Knows no vendor's field names.
 """

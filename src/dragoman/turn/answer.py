@@ -1,4 +1,4 @@
-"""From events to a whole answer: the only way there is."""
+"""Folds events into a complete answer.  Nothing else builds answers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, assert_never
@@ -159,12 +159,12 @@ class Answer(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the model says, without its reasoning."""
+        """The text of the answer, without its reasoning."""
         return "".join(block.text for block in self.blocks if block.kind is BlockKind.TEXT)
 
     @property
     def reasoning(self) -> str:
-        """What of its reasoning can be read; parts of it are set apart by a blank line."""
+        """The readable part of its reasoning; its parts are separated by a blank line."""
         return join_segments(one for block in self.blocks for one in block.segments)
 
     @property
@@ -340,7 +340,7 @@ class Folder:
         return self._answer(self._end, self._blocks)
 
     def so_far(self, fault: Fault) -> Answer:
-        """Return what has come, with the block that is open, and why that is not all."""
+        """Return the answer so far, including the open block, with the reason why it is incomplete."""
         blocks = self._blocks
         if self._block is not None:
             blocks = [*blocks, self._block.end(BlockEnd(self._legality.index, complete=False))]

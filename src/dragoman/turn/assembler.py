@@ -82,8 +82,8 @@ class IncomingCall:
             self.kind = _CUSTOM_CALL
             self.arguments = RawInput(limits=limits) if raw_input else CustomInput(limits=limits)
         self.open = False  # its block has been opened
-        self.ended = False  # its peer said that it ended
-        self.cut = False  # its peer said that it ended too early
+        self.ended = False  # its peer reported its end
+        self.cut = False  # its peer reported that it ended too early
         self.closed = False  # its block has been ended
         self.waiting: list[str] = []  # fragments that came before its block could open
         self.opaque: list[tuple[OpaqueKind, str]] = []
@@ -147,7 +147,7 @@ class Assembler(BlockBuilder):
         self._sourced = False  # a search gave sources
         self._ran: list[ServerKind] | tuple[()] = ()  # tools that did not fail
 
-    # --- what readers say ---------------------------------------------------------------------
+    # --- reports of readers -------------------------------------------------------------------
 
     @property
     def started(self) -> bool:
@@ -166,7 +166,7 @@ class Assembler(BlockBuilder):
         return bool(self._calls)
 
     def start(self, *, model: str = "", id: str = "", created: int = 0) -> None:  # noqa: A002 -- the event's field
-        """Begin the turn; only the first word counts."""
+        """Begin the turn; only the first report counts."""
         if not self._started:
             self._started = True
             self.out.append(Start(model, id, created))
@@ -430,7 +430,7 @@ class Assembler(BlockBuilder):
         explanation: str = "",
         raw: str = "",
     ) -> None:
-        """End the turn.  `reason` is what the peer said, or None if it said nothing usable."""
+        """End the turn.  `reason` is the peer's finish reason, or None if it sent no usable one."""
         self.start()
         cut = reason in CUT_REASONS
         while self._call is not None:

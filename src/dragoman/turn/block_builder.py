@@ -122,7 +122,7 @@ class BlockBuilder:
 
 
 def half_input(name: str) -> Fault:
-    """Return the failure of an answer that ends inside free-form input, for no reason that says so.
+    """Return the failure of an answer that ends inside free-form input without a finish reason that explains it.
 
     Free text looks complete wherever it stops, so the client must not see its end.
     """

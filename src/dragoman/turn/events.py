@@ -22,7 +22,7 @@ class BlockKind(StrEnum):
 
     Attributes:
         TEXT: The text of the answer.
-        REASONING: How it got there, or a summary of it.
+        REASONING: The model's reasoning, or a summary of it.
         TOOL_CALL: A call whose arguments are a JSON object, as `ArgsDelta`.
         CUSTOM_CALL: A call whose input is free text, as `InputDelta`.
         REFUSAL: The model declines, in its own words.

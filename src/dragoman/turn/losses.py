@@ -9,7 +9,7 @@ from msgspec import Struct
 
 # Every code that a `Loss` may carry, with its meaning for the user.  A test checks that the code uses exactly these.
 CODES: Final[dict[str, str]] = {
-    # --- requests: something the target cannot say ---
+    # --- requests: something the target cannot express ---
     "field_dropped": "a request field has no counterpart in the target dialect",
     "value_clamped": "a value was brought into the target's range",
     "sampling_dropped": "the target does not accept this sampling parameter",

@@ -198,7 +198,7 @@ class OpaquePart(Struct, frozen=True, gc=False, tag="opaque"):
     vendor: str
     raw: Raw
     text: str = ""  # what of it is readable
-    path: str = ""  # where it stood, for the error if a target cannot take it
+    path: str = ""  # its place in the request, for the error if a target cannot take it
 
 
 Part: TypeAlias = (
@@ -231,7 +231,7 @@ class Turn(Struct, frozen=True, gc=False):
     parts: tuple[Part, ...]
     name: str = ""
     phase: str = ""
-    path: str = ""  # where the turn stood in the client's request
+    path: str = ""  # of the turn in the client's request
 
 
 class Tool(Struct, frozen=True, kw_only=True, gc=False):
@@ -247,10 +247,10 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
         grammar: Custom tools: syntax and definition.
         server: The vendor runs it.
         kind: Server and built-in tools: the vendor's type, such as `web_search`.
-        vendor: Server and built-in tools: whose it is.
+        vendor: Server and built-in tools: the vendor that defines it.
         raw: Server and built-in tools: the whole definition.
         does: Server tools: what the tool does, for any vendor.
-        server_options: Server tools: how it is set up, in words of no vendor.
+        server_options: Server tools: how it is set up, independent of any vendor.
         examples: Examples of arguments.
         options: Names of options that no other dialect has.
         cache: A cache mark on the definition.
@@ -326,7 +326,7 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request, free of any dialect.  Made by `dragoman.request`, or read from a client's body.
+    """One request, independent of any dialect.  Made by `dragoman.request`, or read from a client's body.
 
     Attributes:
         dialect: The dialect it was written in.
@@ -340,10 +340,10 @@ class Request(Struct, frozen=True, kw_only=True):
         max_output: Limit of the answer in tokens.
         sampling: Temperature and the like.
         stop: Texts before which the answer ends.
-        count: How many answers are asked for.
+        count: How many answers are requested.
         reasoning: How much the model reasons.
         format: What format the answer must have.
-        verbosity: How wordy the answer is to be.
+        verbosity: How verbose the answer should be.
         user_id: An id of the end user.
         tier: Auto, default, flex, scale, priority, fast, ultrafast.
         cache_key: A key for the vendor's prompt cache.
@@ -356,9 +356,9 @@ class Request(Struct, frozen=True, kw_only=True):
         store: Responses: whether the vendor stores the answer.
         metadata: The client's own data, as JSON.
         extensions: Fields of the client's dialect that have no place above, as written: for a target of
-            the same dialect, for echoes, and to say what was lost.
+            the same dialect, for echoes, and to report what was lost.
         losses: What was lost while it was read.
-        outlined_ids: Of calls in a history that is left out.
+        outlined_ids: Ids of calls in a history that is left out.
     """
 
     dialect: DialectName

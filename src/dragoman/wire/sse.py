@@ -2,7 +2,7 @@
 
 Knows the framing of https://html.spec.whatwg.org/multipage/server-sent-events.html and nothing of
 what a frame means.  Splitting is done on bytes, so a code point cut over two reads needs no care, and
-U+2028 and friends inside JSON strings end no line.
+U+2028 and similar characters inside JSON strings do not end a line.
 """
 
 import re

@@ -109,7 +109,7 @@ def usage_of(usage: Usage | None, exchange: Exchange) -> schema.WireUsage:
 
 
 def message_identity(start: Start, exchange: Exchange) -> Identity:
-    """Return what a message says of itself."""
+    """Return the id, model and time of a message."""
     return identity_of(start, exchange, prefix="msg_", what="message")
 
 

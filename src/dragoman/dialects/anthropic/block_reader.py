@@ -93,7 +93,7 @@ class Blocks:
         self._blocks: dict[int, _Block] = {}  # open, by the index that the peer gives them
         self._latest: _Block | None = None
         self._text_index: int | None = -1  # of the open text block, once it has led to an event
-        self._misnumbered = False  # said once
+        self._misnumbered = False  # reported once
         # The call, or the thinking, that was added to last: its index in the stream, and its number.
         self._hot: tuple[int | None, int] = (None, -1)
 

@@ -1,4 +1,4 @@
-"""Tool definitions and tool choice, both ways.
+"""Decodes a client's tool definitions and tool choice.
 
 Three sorts of tools come under one list: functions of the client, the vendor's own tools that the
 client runs (a shell, an editor, a memory), and tools that the vendor runs.

@@ -334,7 +334,7 @@ class ChatReader:
             self._calls.add_more(text)
 
     def end(self) -> None:
-        """End of input: end the turn, or say that it was cut."""
+        """End of input: end the turn, or report that it was truncated."""
         # `[DONE]` may be missing.  Case: chat/s10_no_done.
         if self._ending is not None or (
             self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole
@@ -449,7 +449,7 @@ class ChatReader:
         ):
             self._fail(decode_fault(0, data))
 
-    # --- what a delta says ------------------------------------------------------------------------
+    # --- the content of a delta -------------------------------------------------------------------
 
     def _delta(self, delta: Delta, logprobs: Logprobs | None) -> None:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
@@ -478,7 +478,7 @@ class ChatReader:
         if delta.executed_tools:
             self._ran(delta.executed_tools)
 
-    # --- what comes beside the text -----------------------------------------------------------------
+    # --- citations, searches and other fields -------------------------------------------------------
 
     def _additions(self, delta: Delta) -> None:
         try:

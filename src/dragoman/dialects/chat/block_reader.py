@@ -156,7 +156,7 @@ class Calls:
         self._by_id: dict[str, _Call] = {}
         self._unopened = 0
         self._held_size = 0
-        self._misnumbered = False  # it was said that the peer numbers its calls wrongly
+        self._misnumbered = False  # it was reported that the peer numbers its calls wrongly
         # The call that was added to last: its index in the stream, and its key.
         self._hot: tuple[int | None, int] = (None, -1)
         self._kimi = _echoes(exchange)
@@ -382,7 +382,7 @@ class Calls:
         self._assembler.call_opaque(last.key, OpaqueKind.TOOL_SIGNATURE, data)
         return True
 
-    # --- telling --------------------------------------------------------------------------------
+    # --- emitting -------------------------------------------------------------------------------
 
     def _open(self, call: _Call) -> None:
         """Open a call in the assembler, and add what waited for its name."""
@@ -461,7 +461,7 @@ class Channels:
         # All of the text, if the sources that it marks are looked for.
         self.kept: list[str] | None = None
         self.text_base: int = 0  # characters before the text block that is open or comes next
-        self._refused_at = -1  # `chars` when a refusal was the last thing said
+        self._refused_at = -1  # `chars` when a refusal was the last content
         self.finished = False  # the finish reason has come
         self.reasoning_field: str = ""  # which field of the server's carried reasoning, if any did
 
@@ -472,7 +472,7 @@ class Channels:
 
     @property
     def refused(self) -> bool:
-        """The last thing said was a refusal."""
+        """The last content was a refusal."""
         return self._refused_at == self.chars
 
     def lose_once(self, code: str, path: str = "", detail: str = "") -> None:
@@ -547,7 +547,7 @@ class Channels:
         return Raw(msgspec.json.encode(records))
 
     def settle(self, channel: str) -> None:
-        """Get ready for something said in `channel`."""
+        """Get ready for content in `channel`."""
         if channel != "content":
             self.text_base = self.chars
             self._refused_at = -1

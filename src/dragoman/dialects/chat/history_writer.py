@@ -353,7 +353,7 @@ class Replay:
         self._losses = losses
         self._thinks = thinks  # the upstream is not asked to leave reasoning out
         self._carried = ""  # the last reasoning of the tool chain
-        self._dropped = False  # said already
+        self._dropped = False  # reported already
         # A turn without reasoning may get some all the same.
         self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
         self._policy = ReplayPolicy(turns, profile)

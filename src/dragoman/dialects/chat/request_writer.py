@@ -300,7 +300,7 @@ class _Encoder:
             body["metadata"] = request.metadata
 
     def _extend(self, body: dict[str, object]) -> None:
-        """Add what has no place in the turn language: the client's own fields, and the profile's."""
+        """Add what has no counterpart in `Request`: the client's own fields, and the profile's."""
         if not self._native:
             report_foreign_fields(self._request, self.losses)
         else:
@@ -313,7 +313,7 @@ class _Encoder:
 
 # --- requests that are relayed to another Chat upstream -------------------------------------------
 # The client's bytes pass, but for custom tools and the history's calls of them, which become functions, and for
-# searches in the words of another host.
+# searches in the fields of another host.
 # `ToolTable` turns the calls of the answer back.
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -331,7 +331,7 @@ def misfits(request: Request, profile: Profile) -> bool:
 
 
 def _has_foreign(request: Request, profile: Profile) -> bool:
-    """Return whether a vendor-run tool is declared in another host's words."""
+    """Return whether a vendor-run tool is declared in another host's fields."""
     return any(tool.server and not in_own_words(tool, profile) for tool in request.tools)
 
 

@@ -476,7 +476,7 @@ class StreamOptions(Struct, gc=False):
 
 
 class RequestIn(Struct, gc=False):
-    """All fields that have a place in the turn language."""
+    """All fields that have a counterpart in `Request`."""
 
     model: str
     messages: list[MessageIn]

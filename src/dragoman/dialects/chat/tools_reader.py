@@ -66,7 +66,7 @@ def decode_tools(
 
 # --- searches that a field switches on ----------------------------------------------------------------
 
-# The vendor of these tools is the host whose words they are declared in, as `Profile.chat_search` names it.
+# The vendor of these tools is the host whose fields declare them, as `Profile.chat_search` names it.
 
 # Fields that ask for a search, with the host whose field each is.
 SEARCH_FIELDS: Final[dict[str, ChatSearch]] = {
@@ -212,7 +212,7 @@ def _custom(custom: CustomTool, path: str) -> Tool:
 
 
 def _vendor(kind: str) -> str:
-    """Return in which host's words a tool of the list is declared."""
+    """Return the host whose fields declare a tool of the list."""
     if kind.startswith("openrouter:"):
         return "openrouter"
     return _LISTED_STYLES.get(base_kind(kind), "") or VENDOR

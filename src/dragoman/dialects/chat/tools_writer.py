@@ -156,7 +156,7 @@ class _Definer:
         return None
 
     def _mapped(self, tool: Tool, does: ServerKind) -> tuple[str, ToolOut | None]:
-        """Return the host's own word for a tool, and its entry in the list, if it has one there."""
+        """Return the host's own name for a tool, and its entry in the list, if it has one there."""
         style = self._profile.chat_search
         asked = kept_options(tool, _KEPT[style], self.losses)
         if does is not ServerKind.WEB_SEARCH:
@@ -218,9 +218,9 @@ class _Definer:
         return {"type": "web_search", "web_search": settings}
 
 
-# --- what each host calls it ------------------------------------------------------------------------
+# --- the names and fields of each host --------------------------------------------------------------
 
-# Settings of a search that a host has words for.
+# Settings of a search that each host has fields for.
 _KEPT: Final[dict[ChatSearch, tuple[str, ...]]] = {
     "": (),
     "options": ("place", "context"),
@@ -242,7 +242,7 @@ _KEPT: Final[dict[ChatSearch, tuple[str, ...]]] = {
     "browser": (),
 }
 
-# The words for other tools than a search.
+# The names of other tools than a search.
 _OTHERS: Final[dict[ChatSearch, dict[ServerKind, str]]] = {
     "openrouter": {
         ServerKind.WEB_FETCH: "openrouter:web_fetch",

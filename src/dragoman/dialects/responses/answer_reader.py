@@ -1,4 +1,4 @@
-"""Frames and bodies of a Responses upstream: which event says what, and how the turn ends."""
+"""Reads the answers of a Responses upstream, streamed or complete, into the assembler."""
 
 from collections.abc import Callable, Hashable
 from typing import Final, assert_never
@@ -91,9 +91,11 @@ class ResponsesReader:
         )
         # The call that was added to last: how its events name it, and its key.
         self._hot_call: tuple[tuple[str | None, int | None], Hashable] | None = None
-        self._named = False  # it was seen that events have names, or said that they have none
+        self._named = (
+            False  # events were seen to have names, or it was reported that they have none
+        )
         self._numbered = (
-            False  # it was seen that the events are numbered, or said that they are not
+            False  # the events were seen to have numbers, or it was reported that they have none
         )
 
     @property

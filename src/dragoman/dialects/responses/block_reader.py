@@ -128,7 +128,7 @@ class Items:
     def _known(self, out: OutputItem, taken: Callable[[StreamItem], bool]) -> StreamItem | None:
         """Return the item of the same id, or of the same call: some peers give each event another id.
 
-        A call that was `told` and comes under another id is another call, whose peer numbers badly.
+        A call that is `taken` and comes under another id is another call: its peer reuses call ids.
         """
         item = self._by_id.get(out.id) if out.id else None
         if item is not None and _same(item, out):
@@ -187,7 +187,7 @@ def usage_of(usage: UsageObject) -> Usage:
 
 
 # --- items to events ------------------------------------------------------------------------------
-# What is said twice counts once: text and arguments are taken from the first place that has them, of the
+# Repeated content counts once: text and arguments are taken from the first place that has them, of the
 # deltas, the `.done` events, the finished item and the finished response.  Peers leave out any of these.
 
 _VENDOR: Final = "openai"
@@ -203,8 +203,8 @@ class Pieces:
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
-        self._has_text = False  # text was said
-        self._refusing = False  # the last thing said was a refusal
+        self._has_text = False  # there was text
+        self._refusing = False  # the last content was a refusal
         # Searches by the keys of their items: the id of the call, and the addresses it found if the item has them.
         self._searches: dict[object, tuple[str, set[str] | None]] = {}
 

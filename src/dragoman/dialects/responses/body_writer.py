@@ -281,7 +281,7 @@ class MessageWriter:
         return self._event("response.refusal.delta", b'"delta":', encode(text))
 
     def cite(self, citation: Citation) -> bytes | None:
-        """Add a citation to the open part; None if it cannot be said here.
+        """Add a citation to the open part; None if the dialect cannot express it.
 
         One without a place is about the whole part and waits for its end, and so do those after it.
         """

@@ -160,7 +160,7 @@ class ItemEncoder:
         if texts:
             self._items.append(self.instructions(texts))
 
-    # --- what the assistant made ----------------------------------------------------------------
+    # --- the assistant --------------------------------------------------------------------------
 
     def _add_text(self, turn: Turn, part: _Item) -> None:
         """Add to the assistant's message, beginning one if something else came before."""
@@ -275,7 +275,7 @@ class ItemEncoder:
         reason = "only its own vendor can read this part of the history"
         raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
 
-    # --- what the user gave ---------------------------------------------------------------------
+    # --- the user -------------------------------------------------------------------------------
 
     def _result(self, part: ToolResultPart) -> _Item:
         call = self._calls.get(part.call_id)

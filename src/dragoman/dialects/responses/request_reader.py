@@ -1,4 +1,4 @@
-"""A client's request in the Responses dialect, read into the language between."""
+"""Decodes a client's Responses request into a `Request`."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling, TextPart
 
-# Fields that say something about the transport or the client alone.
+# Fields that are only about the transport or the client.
 _IGNORED: Final = frozenset({"client_metadata", "stream_options"})
 
 # Fields that need a server which keeps state, with what a client can do instead.

@@ -1,4 +1,4 @@
-"""What lies environment the file: the environment, `.env`, and the files that it names."""
+"""What the settings file refers to: environment variables, `.env`, and the files that it names."""
 
 import re
 from collections.abc import Mapping

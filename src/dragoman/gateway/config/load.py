@@ -286,7 +286,7 @@ def _describe(
     upstreams = document["upstreams"]
     table = upstreams.get(name) if isinstance(upstreams, dict) else None
     if not isinstance(table, dict):
-        return  # the reader will say so
+        return  # the reader reports it
     variable = flags.upstream_key_env
     if variable is None and flags.upstream is not None and not flags.no_key:
         variable = _usual_variable(flags.upstream, environ)
@@ -366,5 +366,5 @@ def _sends_usual_key(address: str) -> bool:
 
 def _put(document: Document, table: str, key: str, value: object) -> None:
     held = document.setdefault(table, {})
-    if isinstance(held, dict):  # else the reader will say so
+    if isinstance(held, dict):  # else the reader reports it
         held[key] = value

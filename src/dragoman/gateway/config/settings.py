@@ -95,7 +95,7 @@ class TimeoutChanges(Section, frozen=True):
 
 
 class Tls(Section, frozen=True):
-    """How an upstream is verified, and how we show ourselves to it."""
+    """How an upstream's certificate is verified, and the gateway's own certificate for it."""
 
     verify: bool = True
     ca: File = ""  # file with the authorities to trust instead of the system's
@@ -229,7 +229,7 @@ class Route(Section, frozen=True):
 
 
 class ModelFacts(Section, frozen=True):
-    """What agents must know of a model; keyed by its name as clients see it, or a glob."""
+    """What agents must know about a model; keyed by the name that clients use, or a glob."""
 
     display: str = ""
     context: Count = 0  # tokens; 0: unknown

@@ -1,4 +1,4 @@
-"""Vendors and servers that people put behind the gateway: where they are and how they are spoken to."""
+"""Vendors and servers that people put behind the gateway: their addresses, dialects and keys."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -204,7 +204,7 @@ _ALL: Final = (
         model="qwen3-coder",
         hosts=(":11434",),
     ),
-    # Ports 8000, 8080 and 4000 belong to too many programs to say who listens there.
+    # Ports 8000, 8080 and 4000 are used by too many programs to identify one.
     Vendor(
         name="vllm",
         description="vLLM on this machine",
@@ -290,7 +290,7 @@ def find_vendor(name: str) -> Vendor | None:
 
 
 def vendor_at(base_url: str) -> Vendor | None:
-    """Return whose address this is, if it shows."""
+    """Return the vendor of an address, if the address shows it."""
     try:
         parts = urlsplit(base_url)
         host, port = (parts.hostname or "").rstrip("."), parts.port

@@ -153,7 +153,7 @@ class Database:
     def close(self) -> None:
         self._connection.close()
 
-    # --- asked for ------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------
 
     def find(self, owner: str, name: str) -> Stored | None:
         """Return an answer of this owner that is not too old."""
@@ -193,7 +193,7 @@ class Database:
         )
         return {name for (name,) in rows}
 
-    # --- written --------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------
 
     def keep(self, owner: str, exchanged: Exchanged) -> bool:
         """Keep an answer, in place of one of the same id; false if there is no room for it."""

@@ -65,7 +65,7 @@ class RedisTables:
     def close(self) -> None:
         self._redis.close()
 
-    # --- asked for ------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------
 
     def find(self, owner: str, name: str) -> Stored | None:
         """Return an answer of this owner; None also if Redis had no room for all of it."""
@@ -106,7 +106,7 @@ class RedisTables:
 
         return self._run(work)
 
-    # --- written --------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------
 
     def keep(self, owner: str, exchanged: Exchanged) -> bool:
         """Keep an answer, in place of one of the same id; false if it is larger than its owner's share."""

@@ -191,7 +191,7 @@ class ResponsesStore:
         return await self._run(work)
 
     async def delete(self, response_id: str, owner: str) -> bytes | None:
-        """Delete an answer and return what is said of that; None if there is none."""
+        """Delete an answer and return the confirmation; None if there is none."""
         was_there = await self._run(partial(self._database.delete, owner, response_id))
         return deleted(response_id) if was_there else None
 

@@ -1,8 +1,8 @@
 """Responses that an upstream stores itself: the gateway has no copy of them, and forwards questions about them.
 
-An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
-out what belongs to another client: the client was given the id, the gateway has one client, or the client's own
-credential goes upstream.
+An upstream knows only the gateway's key, not the client behind a request.  It is asked only if its reply cannot
+contain another client's data: the client was given the id, the gateway has one client, or the client's own credential
+goes upstream.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ def _keepers(context: RequestContext, *, known: bool) -> Iterator[tuple[Hop, Rou
 async def _passed_on(
     context: RequestContext, hop: Hop, route: Route, path: str, body: bytes | None
 ) -> web.StreamResponse | None:
-    """Return what an upstream answers; None if it has not heard of what is asked for.
+    """Return what an upstream answers; None if it does not know what is asked for.
 
     A request with a body generates something, which is counted.
     """
