@@ -203,7 +203,7 @@ class Splitter:
         return [*out[: call.at], call.fault]
 
     def _look(self) -> None:
-        """See what may be done with the next delta without much thought."""
+        """Determine which of the next deltas can pass without being parsed."""
         machine = self._machine
         self._passing = None
         self._calling = machine if machine is not None and machine.body is not None else None
@@ -369,7 +369,7 @@ class Splitter:
             return
         machine.close(cut=cut)
         if cut:
-            self._blocks.failed = None  # that it was cut says it all
+            self._blocks.failed = None  # the loss for the cut explains it
         self._machine = None
         self._kept.clear()
         self._blocks.start = None
