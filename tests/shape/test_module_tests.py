@@ -85,11 +85,6 @@ SHARED = (
         "the fields of a dialect, filled in by a toy dialect that every shell uses",
     ),
     Shared(
-        "unit/gateway/responses/test_store.py",
-        ("dialects/stored_responses.py",),
-        "the JSON that the store keeps; only the store uses it",
-    ),
-    Shared(
         "gateway/test_state.py",
         (
             "gateway/state/state.py",
