@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Guards, Key, Secret, Server, Settings
-from tests.gateway.test_guards import circling
+from tests.gateway.test_accept_guards import circling
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Server, Settings
 from dragoman.limits import Limits
-from tests.gateway.test_continuations import ASKED, Talk, each_way, make
+from tests.gateway.test_upstream_request_continuations import ASKED, Talk, each_way, make
 from tests.support.gateway import Stand, stand
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.gateway.test_upstream_places import complete
+from tests.gateway.test_fallback_places import complete
 from tests.support.collector import Collector
 from tests.support.odd_upstream import Asked, Gate, OddUpstream, Reply
 from tests.support.received import received

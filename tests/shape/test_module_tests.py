@@ -90,7 +90,6 @@ SHARED = (
             "gateway/state/state.py",
             "gateway/state/redis_limits.py",
             "gateway/state/redis_link.py",
-            "gateway/state/redis_rests.py",
             "gateway/responses/redis_tables.py",
         ),
         "two gateways on one Redis behave as one, and go on without it",
@@ -146,11 +145,6 @@ SHARED = (
     Shared("cli/test_main.py", ("cli/options.py",), "every option of every command is explained"),
     Shared("cli/test_probe.py", ("cli/probe_target.py",), "the upstream that the command tests"),
     Shared("gateway/test_serve.py", ("cli/serve.py",), "the gateway as a process"),
-    Shared(
-        "gateway/test_retry.py",
-        ("gateway/fallback.py",),
-        "what follows a failure: another attempt at the same upstream, or the next upstream",
-    ),
 )
 
 

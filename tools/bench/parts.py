@@ -44,7 +44,7 @@ _PARTS: Final = {
     "setting up the translation": r"translate\.py|passthrough\.py|exchange_setup\.py|profiles/|dialects/",
     "log line": r"gateway/logging\.py|redaction\.py",
     "metrics": r"gateway/metrics\.py",
-    "keys, routing, admission": r"gateway/(keys|routing|admission|origins|target_order|accept|app|endpoints|guards|capacity)\.py|state/",
+    "keys, routing, admission": r"gateway/(keys|routing|admission|origins|target_order|accept|app|endpoints|capacity)\.py|state/",
     "attempts, retries, deadlines": r"gateway/",
     "Python's own library": r"lib/python",
     "other": r"",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from aiohttp import web
+from msgspec import structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
@@ -19,7 +20,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.admission import Admission, Unserved
 from dragoman.gateway.capacity import shutting_down
-from dragoman.gateway.guards import guarded
+from dragoman.gateway.config.settings import Guards
 from dragoman.gateway.keys import Holder
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
@@ -31,7 +32,9 @@ from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.turn.request import DialectName, Request
+from dragoman.turn.losses import Loss
+from dragoman.turn.repeats import Loop, find_loop
+from dragoman.turn.request import USER, DialectName, Request, TextPart, Turn
 
 _PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
@@ -227,6 +230,46 @@ def _choose(context: RequestContext, request: Request, estimate: int) -> RouteCh
     return Fault(
         FaultKind.NOT_FOUND, f"{message} (there are {named})" if named else message, param="model"
     )
+
+
+# --- repeated calls -------------------------------------------------------------------------------
+
+
+def guarded(guards: Guards, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
+    """Return the request as it may go upstream, or its refusal if calls repeat, and warnings for the client."""
+    if guards.loops == "off":
+        return request, ()
+    loop = find_loop(request.turns, repeats=guards.loop_repeats, longest=guards.loop_cycle)
+    if loop is None:
+        return request, ()
+    if guards.loops == "stop":
+        return loop_fault(loop), ()
+    losses = (Loss("tool_loop", "$", loop.description),)
+    return (with_note(request, loop) if guards.loops == "note" else request), losses
+
+
+def with_note(request: Request, loop: Loop) -> Request:
+    """Add a note about its loop for the model, behind everything else, so that no cached prefix changes."""
+    note = TextPart(
+        f"[Note from the gateway: {loop.description}, with the same arguments and the same results each time."
+        " Calling again will change nothing. Use the results, try something different,"
+        " or explain why you cannot continue.]"
+    )
+    *before, last = request.turns or (Turn(USER, ()),)
+    if last.role is USER:
+        return structs.replace(
+            request, turns=(*before, structs.replace(last, parts=(*last.parts, note)))
+        )
+    return structs.replace(request, turns=(*before, last, Turn(USER, (note,))))
+
+
+def loop_fault(loop: Loop) -> Fault:
+    """Return the refusal of a request that would go on with a loop."""
+    message = (
+        f"stopped by the gateway: {loop.description}, with the same arguments and the same results;"
+        " explain how to continue, or change `loops` under [guards]"
+    )
+    return Fault(FaultKind.BAD_REQUEST, message, status=400, code="tool_loop")
 
 
 # --- the body -------------------------------------------------------------------------------------

@@ -1,18 +1,24 @@
-"""Asks each upstream of a route in turn until one answers."""
+"""Asks each upstream of a route in turn until one answers.
 
-from collections.abc import Sequence
+An upstream with `max_concurrent` has so many places, and a queue in front.  A request holds its place until the response
+has ended, also while the same upstream is asked again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
 
 from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects.server_tools import needed_tools, runs_needed
+from dragoman.gateway.admission import Place, Unserved
+from dragoman.gateway.capacity import STATUS, shutting_down
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.fault_replies import fault_response
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream_call import Failure, UpstreamCall
-from dragoman.gateway.upstream_places import take_place
-from dragoman.turn.events import Fault
+from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
 
 
@@ -78,3 +84,85 @@ def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
     """Return the upstreams that the route prefers to the one that is asked first."""
     names = [hop.upstream_name for hop in hops]
     return tuple(dict.fromkeys(names[: hops.index(first)]))
+
+
+# --- places at upstreams ----------------------------------------------------------------------------
+
+
+async def take_place(
+    context: RequestContext, hops: Sequence[Hop], priority: int
+) -> tuple[Hop, Place | None] | Fault:
+    """Return the upstream that is asked next, of those that are left, or why none has a place.
+
+    The first that has a free place is asked.  If none has, the request waits for the first one whose queue has room.
+    Upstreams that rest are considered after all others.
+    """
+    now = asyncio.get_running_loop().time()
+    resting = [hop for hop in hops if context.runtime.health(hop).resting(now)]
+    well = [hop for hop in hops if hop not in resting]
+    fault: Fault | None = None
+    for group in (well, resting):
+        free = await _free_place(context, group)
+        if free is not None:
+            return free
+        for hop in group:
+            found = await _wait(context, hop, priority)
+            if not isinstance(found, str):
+                return hop, found
+            if found == "draining":
+                return shutting_down()
+            fault = fault or _refusal(context, hop, found)
+            if found == "timeout":
+                return fault
+    assert fault is not None  # noqa: S101 -- a route has a target
+    return fault
+
+
+async def _free_place(
+    context: RequestContext, hops: Sequence[Hop]
+) -> tuple[Hop, Place | None] | None:
+    for hop in hops:
+        if not hop.counted:
+            return hop, None
+        places = context.runtime.places(hop.upstream_name)
+        # A request that finds others waiting waits with them.
+        if not places.entrance.queue:
+            place = await places.enter(hop.upstream.max_concurrent)
+            if place is not None:
+                return hop, place
+        full = (*context.outcome.full, hop.upstream_name)
+        context.outcome.full = tuple(dict.fromkeys(full))
+    return None
+
+
+async def _wait(context: RequestContext, hop: Hop, priority: int) -> Place | Unserved:
+    places, upstream = context.runtime.places(hop.upstream_name), hop.upstream
+
+    def attempt() -> Awaitable[Place | None]:
+        return places.enter(upstream.max_concurrent)
+
+    return await context.wait(
+        places.entrance,
+        attempt,
+        place=("upstream", hop.upstream_name),
+        limits=upstream,
+        priority=priority,
+    )
+
+
+def _refusal(context: RequestContext, hop: Hop, why: Unserved) -> Fault:
+    upstream, name = hop.upstream, hop.upstream_name
+    places = context.runtime.places(name)
+    seconds = places.retry_after(upstream.max_concurrent)
+    limit = f"{name}: at most {upstream.max_concurrent} requests at once are allowed"
+    if why == "full":
+        reason = f"{limit}, and {upstream.max_queue} are waiting"
+    else:
+        reason = f"{limit}, and this one got no place within {upstream.queue_timeout:g} s"
+    return Fault(
+        FaultKind.OVERLOADED,
+        f"{reason}; try again in {seconds:.0f}s",
+        status=STATUS,
+        code="upstream_full" if why == "full" else "queue_timeout",
+        retry_after=seconds,
+    )

@@ -1,7 +1,7 @@
 """One upstream, asked for one request: each attempt, and the response as it arrives.
 
-Reads, feeds and writes; the core knows what a dialect looks like, `upstream_request.py` writes the request, `retry.py`
-decides what follows a failure, and `continuations.py` how far an answer is continued that its upstream pauses.
+Reads, feeds and writes; the core knows what a dialect looks like, `upstream_request.py` writes the request and decides
+how far an answer is continued that its upstream pauses, and `retry.py` decides what follows a failure.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ from dragoman.dialects import dialect
 from dragoman.errors import DragomanError, TooLargeError
 from dragoman.exchange_setup import ExchangeOptions, fault_of
 from dragoman.gateway.client_stream import CONTINUED_TIMEOUT, ClientStream
-from dragoman.gateway.continuations import Bounds, Paused
 from dragoman.gateway.fault_replies import FaultRedaction, JsonResponse
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
@@ -37,7 +36,7 @@ from dragoman.gateway.retry import (
 )
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.traces import AttemptTrace, RequestTrace
-from dragoman.gateway.upstream_request import UpstreamRequest
+from dragoman.gateway.upstream_request import ContinuationBounds, Paused, UpstreamRequest
 from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
 from dragoman.translate import Translator, Watcher, translate_body
@@ -91,7 +90,7 @@ class UpstreamCall:
         self._given: list[str] = []  # ids of the upstream's state that the client was given
         self._options = ExchangeOptions()  # of the response
         # Of an answer that the upstream pauses, if it does.
-        self._bounds: Bounds | None = None
+        self._bounds: ContinuationBounds | None = None
         self._paused: Paused | None = None  # the last time
         # Complete responses so far, with what their headers say of their cost.
         self._bodies: list[tuple[bytes, float | None]] = []
@@ -235,7 +234,7 @@ class UpstreamCall:
         self._paused = paused
         if self._bounds is None:
             settings, request = self._context.plan.settings.continuations, self._accepted.request
-            self._bounds = Bounds(settings, request, self._stream.began)
+            self._bounds = ContinuationBounds(settings, request, self._stream.began)
         bound = self._bounds.passed(paused, asyncio.get_running_loop().time())
         if not bound and not await self._written.continue_with(paused.answer):
             bound = "max_request_bytes"

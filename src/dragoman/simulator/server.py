@@ -1,6 +1,7 @@
 """The simulator on a socket."""
 
 import asyncio
+import hashlib
 import socket
 import struct
 from collections import OrderedDict
@@ -20,8 +21,7 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
 from dragoman.simulator.exchanges import Exchanges, RecordedExchange
-from dragoman.simulator.play import Fields
-from dragoman.simulator.prompt_cache import PromptCache
+from dragoman.simulator.play import TOKEN, Fields, ReceivedRequest, input_tokens
 from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
 from dragoman.simulator.quirks.wire_format import PROMPT_CACHE
 from dragoman.simulator.script import Script, load_script
@@ -45,6 +45,15 @@ _CLOSING: Final = "the simulator closes"
 _MOST_REQUESTS: Final = 4_096
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of all answers that are kept
 _PER_WRITE: Final = 64  # bytes that each piece costs beside its own
+_BLOCK: Final = 16  # tokens of a prompt that are found again together
+_MOST_BLOCKS: Final = 200_000
+_PROMPT: Final = (
+    "tools",
+    "system",
+    "instructions",
+    "messages",
+    "input",
+)  # in the order of a prompt
 _Make: TypeAlias = Callable[[web.Request, bytes], Answer]
 
 
@@ -368,7 +377,7 @@ async def _end(request: web.Request, response: web.StreamResponse, answer: Answe
             transport.abort()
 
 
-# --- counts and answers of earlier requests ---
+# --- what it remembers of earlier requests ---
 
 
 class Memory:
@@ -411,3 +420,34 @@ class Memory:
 def _cost(answer: Answer) -> int:
     """Return the approximate memory of an answer."""
     return answer.size + _PER_WRITE * len(answer.writes)
+
+
+class PromptCache:
+    """How much of a prompt the server has read before; the least recently used blocks are evicted.
+
+    As in inference servers, a prompt is cut into blocks, and a block is found again by its text and all text before it.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[bytes, None] = OrderedDict()
+
+    def read(self, asked: ReceivedRequest) -> int:
+        """Return how many tokens of a prompt's beginning are cached, and cache all of it."""
+        text = b"".join(
+            msgspec.json.encode(asked.fields[name]) for name in _PROMPT if name in asked.fields
+        )
+        size, cached, begins = _BLOCK * TOKEN, 0, True
+        digest = hashlib.blake2b(digest_size=16)
+        for at in range(0, len(text) - size + 1, size):
+            digest.update(text[at : at + size])
+            block = digest.digest()
+            begins = begins and block in self._blocks
+            cached += _BLOCK if begins else 0
+            self._blocks[block] = None
+            self._blocks.move_to_end(block)
+        while len(self._blocks) > _MOST_BLOCKS:
+            self._blocks.popitem(last=False)
+        return min(cached, input_tokens(asked) - 1)  # no server has cached all of a prompt
+
+    def clear(self) -> None:
+        self._blocks.clear()

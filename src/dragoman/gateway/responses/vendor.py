@@ -21,13 +21,13 @@ from dragoman.exchange_setup import fault_of
 from dragoman.gateway.accept import admit, may_name, read_client_request
 from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
+from dragoman.gateway.fallback import take_place
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.headers import COST, answer_headers, decimal, reported_cost
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.upstream_places import take_place
 from dragoman.redaction import hide_in_json
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError

@@ -23,9 +23,8 @@ from dragoman.gateway.state.redis_limits import (
     RedisMeter,
 )
 from dragoman.gateway.state.redis_link import RedisLink, StateAwayError
-from dragoman.gateway.state.redis_rests import READ, READ_SECONDS, REST, WELL, RedisRests
+from dragoman.gateway.state.rests import READ, READ_SECONDS, REST, WELL, RedisRests, WorkerRests
 from dragoman.gateway.state.worker_limits import WorkerLimits
-from dragoman.gateway.state.worker_rests import WorkerRests
 
 Status: TypeAlias = Literal["", "connected", "away"]
 

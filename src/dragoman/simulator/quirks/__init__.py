@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from dragoman.errors import MalformedError
 from dragoman.simulator.play import Play
-from dragoman.simulator.quirks import acceptance, content, delivery, pauses, wire_format
+from dragoman.simulator.quirks import acceptance, content, delivery, wire_format
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.request import DialectName
 
@@ -17,7 +17,6 @@ QUIRKS: Final[dict[str, Quirk]] = {
     for row in (
         *acceptance.ROWS,
         *content.ROWS,
-        *pauses.ROWS,
         *wire_format.ROWS,
         *delivery.ROWS,
     )
@@ -63,7 +62,7 @@ def due(
 
     `continues`: the request continues a paused answer.
     """
-    if pauses.LATE in dict(asked) and not continues:
+    if content.LATE in dict(asked) and not continues:
         return [(name, one) for name, one in asked if not QUIRKS[name].fault]
     value = dict(asked).get("fail")
     if value is None:

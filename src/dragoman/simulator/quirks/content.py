@@ -21,6 +21,7 @@ from dragoman.turn.request import Tool
 _THOUGHT: Final = "Let me think about this. I know what to do."
 _LINE: Final = 'The quick brown fox jumps over the lazy dog, and "quotes" and é too.\n'
 _KB: Final = (0, 65_536)
+LATE: Final = "late"
 
 
 def _with_reply(play: Play, reply: Reply) -> Play:
@@ -195,6 +196,15 @@ def _cut_args(play: Play, _value: str) -> Play:
     return _with_reply(play, structs.replace(cut, calls=calls, finish=play.reply.finish))
 
 
+def _pause(play: Play, value: str) -> Play:
+    """Let the answer need further requests: see `paused_answers.py`."""
+    return structs.replace(play, style=structs.replace(play.style, pauses=int(value)))
+
+
+def _late(play: Play, _value: str) -> Play:
+    return play  # `due` leaves the faults out until then
+
+
 ROWS: Final = (
     Quirk("leak-reasoning", "", "calls as text are in the reasoning", _leak_reasoning),
     Quirk(
@@ -250,4 +260,12 @@ ROWS: Final = (
         fault=True,
     ),
     Quirk("length", "", "the token limit ends the answer inside a call", _length, "written"),
+    Quirk(
+        "pause",
+        "N",
+        "it pauses the answer N times: Messages with `pause_turn`, Chat for Moonshot's `$web_search`",
+        _pause,
+        bounds=(1, 1_000),
+    ),
+    Quirk(LATE, "", "its faults begin in the request that continues a paused answer", _late),
 )

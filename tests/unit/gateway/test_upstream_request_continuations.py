@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.gateway.config.settings import Continuations
-from dragoman.gateway.continuations import Bounds, Paused
+from dragoman.gateway.upstream_request import ContinuationBounds, Paused
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Start, Usage
 from dragoman.turn.request import Request, Tool
@@ -26,16 +26,16 @@ def pause(searches: int = 1, *, found: int = 0, does: ServerKind = SEARCH, **usa
     return Paused(Answer(Start(), (*calls, *results)), Usage(**usage))
 
 
-def bounds(*uses: int | None, **settings: Any) -> Bounds:
+def bounds(*uses: int | None, **settings: Any) -> ContinuationBounds:
     tools = [
         Tool(name="s", server=True, does=SEARCH, server_options=ServerOptions(max_uses=one))
         for one in uses
     ]
     request = Request(dialect="anthropic", model="m", tools=tuple(tools))
-    return Bounds(Continuations(**settings), request, began=100.0)
+    return ContinuationBounds(Continuations(**settings), request, began=100.0)
 
 
-def allowed(one: Bounds, paused: Paused, now: float = 100.0) -> tuple[int, str]:
+def allowed(one: ContinuationBounds, paused: Paused, now: float = 100.0) -> tuple[int, str]:
     """Return how many requests are sent before which bound."""
     for number in range(1_000):
         passed = one.passed(paused, now)

@@ -4,7 +4,7 @@ import multiprocessing
 import time
 from pathlib import Path
 
-from dragoman.gateway.state.worker_rests import WorkerRests
+from dragoman.gateway.state.rests import WorkerRests
 
 FORK = multiprocessing.get_context("fork")
 
