@@ -1146,7 +1146,7 @@ TO_GEMINI: Final = [
             ]
         },
         {},
-        "citations_dropped",
+        "content_flattened",
     ),
     to_gemini(
         "a file stored at another vendor",

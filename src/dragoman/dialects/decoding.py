@@ -70,6 +70,14 @@ def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> 
         raise type(error)(error.reason, path=path + inner, code=error.code) from None
 
 
+def decode_or_none(decoder: msgspec.json.Decoder[T], data: Raw | bytes | str) -> T | None:
+    """Return what a peer's JSON holds; None if it has another shape: for what an exchange can do without."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def decode_fields(body: bytes) -> dict[str, Raw]:
     """Decode the fields of a request, each as it is written.
 

@@ -23,6 +23,8 @@ KIND_OF_STATUS: Final[dict[int, FaultKind]] = {
     504: FaultKind.TIMEOUT,
     529: FaultKind.OVERLOADED,
 }
+# Kinds that say no more than that something was wrong: the words of the message may say more.
+VAGUE_KINDS: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER})
 # Servers have no common code for a prompt that does not fit.
 _CONTEXT: Final = re.compile(
     r"context_length_exceeded|maximum context length|prompt is too long|context window"
@@ -98,6 +100,17 @@ def html_fault(status: int, body: bytes) -> Fault | None:
         return Fault(FaultKind.UPSTREAM_UNUSABLE, message, status if status >= 400 else 0, HTML)
     message = f"{shown} instead of an API error; a proxy in front of the API may have sent it, or `base_url` is wrong"
     return Fault(kind_of_status(status), message, status, HTML)
+
+
+def message_of(*words: str | None) -> str:
+    """Return the first of a peer's words for its failure that there is: bounded, an HTML page by its title."""
+    found = next(filter(None, words), None) or "upstream reported an error without a message"
+    return without_html(found)[:MAX_ERROR_CHARS]
+
+
+def with_param(message: str, param: str) -> str:
+    """Return a message that names the parameter at fault, for dialects without a field for it."""
+    return f"{message} (at `{param}`)" if param and param not in message else message
 
 
 def without_html(message: str) -> str:

@@ -1,8 +1,9 @@
 """Decisions about the conversation that every dialect makes in the same way.
 
 * a history that ends with the assistant: continued, extended by a user turn, or refused
-* instructions between the turns, for upstreams that take none there
-* which assistant turns get their reasoning back
+* instructions before all turns, and between them for upstreams that take none there
+* which assistant turns get their reasoning back, and whose state an upstream takes for its own
+* parts that only another vendor can read
 * how a failed tool call is marked in text
 * a call without a name
 * images and documents that the upstream does not accept, and those that become text
@@ -27,6 +28,8 @@ from dragoman.turn.request import (
     DocumentPart,
     FileSource,
     ImagePart,
+    OpaquePart,
+    ReasoningPart,
     Request,
     SearchResultPart,
     TextPart,
@@ -41,6 +44,10 @@ from dragoman.turn.request import (
 GO_ON: Final = (
     "Continue."  # the user turn after an assistant turn that the upstream cannot continue
 )
+
+
+# The text of a turn that is there only because the upstream demands one.
+CONTINUED: Final = "(continued)"
 
 
 def continues(request: Request, profile: Profile) -> bool:
@@ -76,10 +83,18 @@ def go_on_loss(request: Request, target: Target) -> Loss:
     return Loss("prefill_emulated", path)
 
 
-# --- instructions between the turns -----------------------------------------------------------------
+# --- instructions -----------------------------------------------------------------------------------
 
 _role_of: Final = attrgetter("role")
 REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
+
+
+def split_leading(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Return the instructions before any other turn, which are part of the system prompt, and the rest."""
+    count = 0
+    while count < len(turns) and turns[count].role is SYSTEM:
+        count += 1
+    return turns[:count], turns[count:]
 
 
 def takes_instructions(profile: Profile) -> bool:
@@ -159,6 +174,41 @@ def is_question(turn: Turn) -> bool:
     return turn.role is USER and not isinstance(first, ToolResultPart)
 
 
+def own_origins(profile: Profile, vendor: str, *, relayed: bool) -> frozenset[str]:
+    """Return the origins of the state that an upstream takes back as its own.
+
+    `relayed`: the client speaks the upstream's dialect, whose `vendor` its state seems to come from; it was
+    relayed, and is the upstream's.
+    """
+    return frozenset({profile.origin, vendor} if relayed else {profile.origin})
+
+
+def reasoning_loss(part: ReasoningPart, path: str) -> Loss:
+    """Return the loss for reasoning that an upstream does not get back."""
+    return Loss("opaque_dropped" if part.opaque else "reasoning_dropped", path)
+
+
+# --- parts that only another vendor can read --------------------------------------------------------
+
+
+def foreign_text(part: OpaquePart, path: str, losses: list[Loss]) -> str:
+    """Return what is readable of a part that only another vendor can read; empty: it is dropped.
+
+    `path` is that of its turn; the part has one if a request without it would mean something else.
+
+    Raises:
+        UntranslatableError: such a part has no text.
+    """
+    if part.text.strip():
+        losses.append(Loss("content_flattened", path))
+        return part.text
+    if part.path:
+        reason = "the target cannot read this part of the history"
+        raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
+    losses.append(Loss("content_dropped", path))
+    return ""
+
+
 # --- calls without a name ---------------------------------------------------------------------------
 
 
@@ -212,6 +262,17 @@ def check_image(
     raise UntranslatableError(reason, path=path, code="unsupported_image")
 
 
+def report_detail(part: ImagePart, path: str, losses: list[Loss]) -> None:
+    """Report the detail in which an image is to be seen, for dialects without such a setting."""
+    if part.detail not in ("", "auto"):
+        losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
+
+
+def file_of_assistant(path: str) -> Loss:
+    """Return the loss for a file in an assistant's turn, where no dialect has a place for one."""
+    return Loss("content_dropped", path, "only user messages may contain files")
+
+
 def check_documents(profile: Profile, path: str) -> None:
     """Refuse a document if the upstream accepts none.
 
@@ -245,7 +306,10 @@ def document_text(part: DocumentPart) -> str | None:
     return f"<document{title}>\n{text}\n</document>"
 
 
-def search_result_text(part: SearchResultPart) -> str:
-    """Return a search result as text; where it came from is kept."""
+def search_result_text(part: SearchResultPart, path: str, losses: list[Loss]) -> str:
+    """Return a search result as text with its source; citations that were asked for are reported as lost."""
+    losses.append(Loss("content_flattened", path, "a search result became text"))
+    if part.cite:
+        losses.append(Loss("citations_dropped", path))
     text = "\n".join(one.text for one in part.parts)
     return f'<search_result source="{part.source}" title="{part.title}">\n{text}\n</search_result>'

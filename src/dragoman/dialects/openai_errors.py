@@ -12,18 +12,18 @@ from msgspec import Struct
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
+    VAGUE_KINDS,
     bounded_fault,
     excerpt,
     html_fault,
     is_context_length,
     kind_of_status,
+    message_of,
     retry_after,
     text_of,
     unframed,
-    without_html,
 )
 from dragoman.errors import MalformedError
-from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.json_values import read_float
 from dragoman.wire.surrogates import join_surrogates
@@ -88,9 +88,7 @@ _WEAK_WORDS: Final[dict[str, FaultKind]] = {
     "server_error": FaultKind.SERVER,
 }
 # What may turn out to be about a prompt that does not fit, once the message is read.
-_VAGUE_KINDS: Final = frozenset(
-    {FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
-)
+_VAGUE_KINDS: Final = VAGUE_KINDS | {FaultKind.UPSTREAM_BAD}
 _VAGUE_STATUSES: Final = frozenset({0, 400, 413, 422, 500})
 
 
@@ -137,8 +135,7 @@ def _fault(value: Any, status: int, otherwise: str) -> Fault:
     reported = outer.get("error") or outer.get("detail") or value
     error = _first(reported)
     inner = error if isinstance(error, dict) else {}
-    message = _complaints(reported) or _message(inner, outer, error) or otherwise
-    message = without_html(message)[:MAX_ERROR_CHARS]
+    message = message_of(_complaints(reported), _message(inner, outer, error), otherwise)
     if status < 400:
         status = _status(inner) or _status(outer)
     code = _word(inner.get("code")) or _word(outer.get("code"))

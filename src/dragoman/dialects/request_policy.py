@@ -2,8 +2,8 @@
 
 * what a target refuses: `n` above 1, a previous response id, an output limit of 0, losses for a strict target
 * thinking: budget to effort, effort to budget, efforts that the target does not know
-* sampling and output limits: what is clamped and what is dropped
-* JSON output: which format the target gets, and the instruction where it enforces none
+* sampling, stop sequences and output limits: what is clamped, dropped, or matched on the answer
+* JSON output: which format the target gets, and the instruction where it enforces none; schemas in its flavour
 * the user id
 
 Decisions about tools are in `tool_policy`, about the conversation in `history_policy`.
@@ -21,6 +21,7 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import SET_UP_BESIDE
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
+from dragoman.profiles.schema import rewrite
 from dragoman.turn.losses import CODES, Loss
 from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling
 from dragoman.wire.json_values import decode_any
@@ -258,6 +259,17 @@ def output_limit(
     return limit
 
 
+def split_stop(
+    request: Request, most: int, losses: list[Loss]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the stop sequences that the upstream gets, `most` of them, and those matched on its answer."""
+    stop = request.stop
+    if len(stop) > most:
+        detail = f"{len(stop) - most} of {len(stop)}"
+        losses.append(Loss("stop_emulated", path_of(request, "stop"), detail))
+    return list(stop[:most]), stop[most:]
+
+
 # --- JSON output ------------------------------------------------------------------------------------
 
 JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
@@ -295,6 +307,21 @@ def output_format(
     losses.append(Loss("json_object_emulated", path_of(request, "format")))
     instructions.append(JSON_ONLY)
     return "text"
+
+
+def fitted_schema(
+    schema: Raw, profile: Profile, losses: list[Loss], *, path: str, name: str = ""
+) -> Raw:
+    """Return the schema of a tool or of an output as the upstream takes schemas; a change is reported.
+
+    Raises:
+        MalformedError: it is not JSON.
+        UntranslatableError: it nests too deeply, or grows too large.
+    """
+    fitted = rewrite(schema, profile.schema_dialect, path=path)
+    if fitted is not schema:
+        losses.append(Loss("schema_rewritten", path, name))
+    return fitted
 
 
 def strict_output(wanted: OutputFormat, schema: Raw, profile: Profile) -> bool | None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.context import Exchange
+from dragoman.dialects.decoding import decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.sealing import seal
@@ -128,15 +129,13 @@ def read_options(raw: Raw, *, always: bool = False) -> ServerOptions:
 
     An option that cannot be read counts as one without a place.
     """
-    try:
-        fields = _FIELDS.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    fields = decode_or_none(_FIELDS, raw)
+    if fields is None:
         return ServerOptions(always=always)
     given = {name: value for name, value in fields.items() if bytes(value) not in _EMPTY}
     rest = [name for name in given if name not in _KNOWN]
-    try:
-        asked = _OPTIONS.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    asked = decode_or_none(_OPTIONS, raw)
+    if asked is None:
         return ServerOptions(always=always, rest=(*rest, *(given.keys() & _KNOWN - _NO_OPTIONS)))
     filters = asked.filters or _Filters()
     count = asked.count if isinstance(asked.count, int) else None

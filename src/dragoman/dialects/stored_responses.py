@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.dialects.decoding import decode, decode_at
+from dragoman.dialects.decoding import decode, decode_at, decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
@@ -258,10 +258,8 @@ def is_last_event(frame: Frame) -> bool:
         return True
     if frame.event:
         return False
-    try:
-        return _EVENT_HEAD.decode(frame.data).type in _LAST_EVENTS
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+    head = decode_or_none(_EVENT_HEAD, frame.data)
+    return head is not None and head.type in _LAST_EVENTS
 
 
 def error_event(fault: Fault, last: bytes) -> bytes:

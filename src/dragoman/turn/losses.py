@@ -14,7 +14,7 @@ CODES: Final[dict[str, str]] = {
     "value_clamped": "a value was brought into the target's range",
     "sampling_dropped": "the target does not accept this sampling parameter",
     "system_midturn_emulated": "an instruction inside the conversation became marked user text",
-    "schema_rewritten": "a tool's schema was rewritten to what the target accepts",
+    "schema_rewritten": "the schema of a tool or of the output was rewritten to what the target accepts",
     "schema_not_enforced": "the target cannot enforce the JSON schema; it was added as an instruction",
     "json_object_emulated": "JSON output is requested by an instruction only",
     "grammar_not_enforced": "a custom tool's grammar became part of its description",

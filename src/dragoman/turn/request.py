@@ -117,6 +117,7 @@ class SearchResultPart(Struct, frozen=True, gc=False, tag="search_result"):
     title: str
     parts: tuple[TextPart, ...]
     cache: CacheHint | None = None
+    cite: bool = False  # the model is asked to cite it
 
 
 class OpaqueState(Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from dragoman.dialects.decoding import (
     decode,
     decode_at,
     decode_fields,
+    decode_or_none,
     entries_of,
 )
 from dragoman.errors import MalformedError, NotJsonError, TooLargeError
@@ -71,6 +72,30 @@ def test_a_mistake_beside_broken_characters_is_reported_with_its_path() -> None:
         decode(DECODER, rb'{"parts": [{"text": "\ud83d"}, {"text": 5}]}')
 
     assert "$.parts[1].text" == error.value.path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"parts": 5}',
+        b'{"parts": [{"text": "\xff"}]}',
+        '{"parts": [{"text": "\ud800"}]}',
+        b'{"other": ' + b"[" * 100_000,
+        Raw(b"null"),
+    ],
+    ids=["nothing", "cut", "list", "type", "UTF-8", "surrogate", "depth", "null"],
+)
+def test_what_cannot_be_read_and_is_not_needed_is_none(data: Raw | bytes | str) -> None:
+    assert decode_or_none(DECODER, data) is None
+
+
+def test_what_can_be_read_is_returned() -> None:
+    assert decode(DECODER, b'{"parts": [{"text": "a"}]}') == decode_or_none(
+        DECODER, Raw(b'{"parts": [{"text": "a"}]}')
+    )
 
 
 def test_fields_and_entries_are_given_as_they_are_written() -> None:

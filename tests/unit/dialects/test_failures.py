@@ -7,10 +7,13 @@ from dragoman.dialects.failures import (
     html_fault,
     is_context_length,
     kind_of_status,
+    message_of,
     retry_after,
     text_of,
+    with_param,
     without_html,
 )
+from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import FaultKind
 
 
@@ -172,3 +175,24 @@ def test_html_page_inside_a_message_is_replaced_by_its_title() -> None:
     assert 'APIError: an HTML page ("502") (code 7)' == without_html(f"APIError: {page} (code 7)")
     assert 'APIError: an HTML page ("502")' == without_html(f"APIError: {page[:200]}")
     assert "no <html> in it" == without_html("no <html> in it")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("too long", "api_error"), "too long"),
+        ((None, "api_error"), "api_error"),
+        (("", None), "upstream reported an error without a message"),
+        (("x" * 100_000,), "x" * MAX_ERROR_CHARS),
+    ],
+)
+def test_message_is_the_first_word_that_there_is(
+    words: tuple[str | None, ...], message: str
+) -> None:
+    assert message == message_of(*words)
+
+
+def test_parameter_is_named_once() -> None:
+    assert "must be a number (at `temperature`)" == with_param("must be a number", "temperature")
+    assert "`temperature` is wrong" == with_param("`temperature` is wrong", "temperature")
+    assert "wrong" == with_param("wrong", "")

@@ -791,6 +791,37 @@ def test_any_json_object_is_a_format_or_an_instruction(
         assert [] == losses(done)
 
 
+FANCY: Final = {
+    **PARAMETERS,
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "properties": {"a": {"type": "string", "format": "uri"}},
+}
+
+
+@each()
+def test_schemas_are_rewritten_for_an_upstream_of_another_flavour_and_that_is_reported(
+    source: str, target: str
+) -> None:
+    if target == "anthropic":
+        return  # whose schemas are any
+    profile = structs.replace(PROFILE, schema_dialect="plain")
+    named = json.loads(json.dumps(tool(source)).replace(json.dumps(PARAMETERS), json.dumps(FANCY)))
+    for asked in ({"tools": [named]}, asks_json(source, FANCY)):
+        done = translated(source, target, asked, profile)
+        body = done.body.decode()
+
+        assert ["schema_rewritten"] == [code for code, _, _ in losses(done)]
+        assert not any(word in body for word in ("$schema", '"uri"', "additionalProperties"))
+
+
+@each()
+def test_the_draft_of_a_schema_stays_with_the_client(source: str, target: str) -> None:
+    done = translated(source, target, asks_json(source, FANCY))
+
+    assert ('"$schema"' in done.body.decode()) == (target == "anthropic")
+    assert [] == losses(done)
+
+
 # Targets with a flag for strict schemas and a field for a short user id.
 OPENAI: Final = [pair for pair in pairs() if pair[1] in ("chat", "responses")]
 OPEN: Final = {**PARAMETERS, "additionalProperties": True}
@@ -950,6 +981,82 @@ def test_a_call_without_a_name_in_the_history_is_a_400(source: str, target: str)
 
     assert (NAMES[source], "a tool call needs a name") == (error.value.path, error.value.reason)
     assert 400 == error.value.http_status
+
+
+SEARCH_RESULT: Final = {
+    "type": "search_result",
+    "source": "https://e.example",
+    "title": "E",
+    "content": [{"type": "text", "text": "x"}],
+}
+IMAGE: Final = {"type": "image", "source": {"type": "url", "url": "https://e.example/i.png"}}
+# Parts of a Messages client's history, with the losses for every other target.
+FOREIGN_PARTS: Final[dict[str, tuple[str, dict[str, Any], list[tuple[str, str, str]]]]] = {
+    "a search result": (
+        "user",
+        SEARCH_RESULT,
+        [("content_flattened", "$.messages[1]", "a search result became text")],
+    ),
+    "a search result to be cited": (
+        "user",
+        {**SEARCH_RESULT, "citations": {"enabled": True}},
+        [
+            ("content_flattened", "$.messages[1]", "a search result became text"),
+            ("citations_dropped", "$.messages[1]", ""),
+        ],
+    ),
+    "a file in an assistant's turn": (
+        "assistant",
+        IMAGE,
+        [("content_dropped", "$.messages[1]", "only user messages may contain files")],
+    ),
+    "a block that is unknown": (
+        "assistant",
+        {"type": "hologram", "shape": "cube"},
+        [("content_dropped", "$.messages[1]", "")],
+    ),
+    "a summary that can be read": (
+        "assistant",
+        {"type": "compaction", "content": "so far"},
+        [("content_flattened", "$.messages[1]", "")],
+    ),
+}
+
+
+def with_part(role: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    said = {"type": "text", "text": "said"}
+    return {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": role, "content": [said, part]},
+            {"role": "user", "content": "r"},
+        ]
+    }
+
+
+@each("anthropic")
+@pytest.mark.parametrize("name", FOREIGN_PARTS)
+def test_a_part_that_only_messages_has_is_reported_in_the_same_words(
+    source: str, target: str, name: str
+) -> None:
+    role, part, lost = FOREIGN_PARTS[name]
+    done = translated(source, target, with_part(role, part))
+
+    assert lost == losses(done)
+    assert ("so far" in done.body.decode()) == (part["type"] == "compaction")
+
+
+@each("anthropic")
+def test_a_part_that_the_request_needs_and_only_its_vendor_reads_is_refused(
+    source: str, target: str
+) -> None:
+    found = refused(source, target, with_part("assistant", {"type": "compaction", "content": None}))
+
+    assert (
+        "unsupported_content_block",
+        "$.messages[1].content[1]",
+        "the target cannot read this part of the history",
+    ) == (found[0], found[1], found[2].partition(" (")[0].partition(" at ")[0])
 
 
 # --- what a strict target refuses -------------------------------------------------------------------

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.anthropic import schema
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import decode, decode_or_none
 from dragoman.dialects.encoding import cleaned, encode
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.tool_policy import wrapped_text
@@ -448,12 +448,12 @@ _DOES: Final[dict[str, ServerKind]] = {
 
 def read_server_call(raw: Raw) -> tuple[str, ServerCall] | None:
     """Return id and content of a vendor-run tool's call; None if it is of no known shape."""
-    wire = _server(raw)
+    wire = decode_or_none(_SERVER, raw)
     if wire is None or not wire.id:
         return None
     mcp = wire.type == "mcp_tool_use"
     does = ServerKind.MCP if mcp else _DOES.get(wire.name or "", ServerKind.OTHER)
-    asked = _decoded(_INPUT, wire.input) or schema.ServerInput()
+    asked = decode_or_none(_INPUT, wire.input) or schema.ServerInput()
     queries = tuple(one for one in (asked.query, asked.url) if one)
     if does is ServerKind.CODE:
         # Of a shell or an editor, the command is the code.
@@ -466,23 +466,23 @@ def read_server_call(raw: Raw) -> tuple[str, ServerCall] | None:
 
 def read_server_result(raw: Raw) -> tuple[str, ServerResult] | None:
     """Return the id of the call and the content of a vendor-run tool's result; None: of no known shape."""
-    wire = _server(raw)
+    wire = decode_or_none(_SERVER, raw)
     if wire is None or not wire.tool_use_id:
         return None
     does = _DOES.get(wire.type.removesuffix("_tool_result"), ServerKind.OTHER)
     if does is ServerKind.MCP:
         return wire.tool_use_id, _mcp_result(wire)
-    hits = _decoded(_HITS, wire.content)
+    hits = decode_or_none(_HITS, wire.content)
     if hits is not None:
         sources = tuple(
             SourceRef(one.url, one.title or "", age=one.page_age or "") for one in hits if one.url
         )
         return wire.tool_use_id, ServerResult(does, sources)
-    found = _decoded(_FOUND, wire.content) or schema.ServerFound()
+    found = decode_or_none(_FOUND, wire.content) or schema.ServerFound()
     if found.error_code is not None or found.type.endswith("_error"):
         return wire.tool_use_id, ServerResult(does, error=found.error_code or UNAVAILABLE)
     if does is ServerKind.WEB_FETCH and found.url:
-        page = _decoded(_PAGE, found.content) or schema.FetchedPage()
+        page = decode_or_none(_PAGE, found.content) or schema.FetchedPage()
         text = page.source.data if page.source is not None and page.source.type == "text" else ""
         source = SourceRef(found.url, page.title or "", age=found.retrieved_at or "")
         return wire.tool_use_id, ServerResult(does, (source,), text or "")
@@ -491,18 +491,6 @@ def read_server_result(raw: Raw) -> tuple[str, ServerResult] | None:
 
 
 def _mcp_result(wire: schema.ServerBlock) -> ServerResult:
-    texts = _decoded(_TEXTS, wire.content) or []
+    texts = decode_or_none(_TEXTS, wire.content) or []
     output = "\n".join(one.text for one in texts if one.text)
     return ServerResult(ServerKind.MCP, output=output, error=UNAVAILABLE if wire.is_error else "")
-
-
-def _server(raw: Raw) -> schema.ServerBlock | None:
-    return _decoded(_SERVER, raw)
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], raw: Raw) -> T | None:
-    """Return what a field holds; None if it is absent or has another shape."""
-    try:
-        return decoder.decode(raw) if raw else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

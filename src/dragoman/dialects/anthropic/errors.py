@@ -12,18 +12,20 @@ from dragoman.dialects.anthropic.schema import (
     ErrorIn,
     ErrorOut,
 )
+from dragoman.dialects.decoding import decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
+    VAGUE_KINDS,
     bounded_fault,
     html_fault,
     is_context_length,
     kind_of_status,
+    message_of,
     retry_after,
     text_of,
     unframed,
-    without_html,
+    with_param,
 )
-from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
 # The HTTP status and error type that a client gets, by kind.
@@ -61,9 +63,6 @@ _BY_TYPE: Final[dict[str, FaultKind]] = {
     "overloaded_error": FaultKind.OVERLOADED,
 }
 
-# Kinds that say no more than that something was wrong: the words of the message may say more.
-_VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER})
-
 _PROMPT_TOO_LONG: Final = "prompt is too long: "  # clients look for the vendor's own words
 
 
@@ -80,10 +79,7 @@ def decode_fault(status: int, body: bytes) -> Fault:
     page = html_fault(status, body)
     if page is not None:
         return page
-    try:
-        wire = _BODY.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        wire = ErrorBody()
+    wire = decode_or_none(_BODY, body) or ErrorBody()
     error = wire.error
     if error is None:
         error = wire.message or wire.detail or text_of(status, body)
@@ -92,10 +88,7 @@ def decode_fault(status: int, body: bytes) -> Fault:
 
 def event_fault(raw: Raw) -> Fault:
     """Return what the error of a stream's event says."""
-    try:
-        error = _ERROR.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        error = None
+    error = decode_or_none(_ERROR, raw)
     return _fault(0, text_of(0, bytes(raw)) if error is None else error)
 
 
@@ -107,9 +100,8 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
     kind = _BY_TYPE.get(error.type or "")
     if kind is None:
         kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
-    message = error.message or error.type or "upstream reported an error without a message"
-    message = without_html(message)[:MAX_ERROR_CHARS]
-    if kind in _VAGUE and is_context_length(f"{error.code} {message}"):
+    message = message_of(error.message, error.type)
+    if kind in VAGUE_KINDS and is_context_length(f"{error.code} {message}"):
         kind = FaultKind.CONTEXT_LENGTH
     code = error.code if isinstance(error.code, str) else ""
     if not code and error.details is not None:
@@ -136,7 +128,5 @@ def _error_out(fault: Fault) -> ErrorOut:
     message = fault.message
     if fault.kind is FaultKind.CONTEXT_LENGTH and not message.startswith(_PROMPT_TOO_LONG):
         message = _PROMPT_TOO_LONG + message
-    if fault.param and fault.param not in message:
-        message = f"{message} (at `{fault.param}`)"
     details = _NO_THREAD if fault.param == "thread" else None
-    return ErrorOut(STATUS_AND_TYPE[fault.kind][1], message, details)
+    return ErrorOut(STATUS_AND_TYPE[fault.kind][1], with_param(message, fault.param), details)

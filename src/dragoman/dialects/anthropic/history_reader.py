@@ -347,7 +347,7 @@ def document_part(block: schema.DocumentBlock) -> DocumentPart:
         source,
         block.title or "",
         block.context or "",
-        block.citations is not None and block.citations.enabled,
+        _cites(block.citations),
         parts,
         cache_hint(block.cache_control),
     )
@@ -356,7 +356,12 @@ def document_part(block: schema.DocumentBlock) -> DocumentPart:
 def search_part(block: schema.SearchResultBlock) -> SearchResultPart:
     """Return a search result that the client found itself."""
     parts = tuple(text_part(inner) for inner in block.content)
-    return SearchResultPart(block.source, block.title, parts, cache_hint(block.cache_control))
+    cache, cite = cache_hint(block.cache_control), _cites(block.citations)
+    return SearchResultPart(block.source, block.title, parts, cache, cite)
+
+
+def _cites(flag: schema.CitationsFlag | None) -> bool:
+    return flag is not None and flag.enabled
 
 
 def _file_source(

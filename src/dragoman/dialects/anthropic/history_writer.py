@@ -11,14 +11,21 @@ from msgspec import Raw, Struct
 from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.history_policy import (
+    CONTINUED,
     GO_ON,
     ReplayPolicy,
     as_reminder,
     check_documents,
     check_image,
     continues,
+    file_of_assistant,
+    foreign_text,
     go_on_loss,
+    own_origins,
     place_instructions,
+    reasoning_loss,
+    report_detail,
+    split_leading,
     stored_file,
     takes_instructions,
 )
@@ -186,15 +193,14 @@ class Files:
                 return self._document(part, path)
             case SearchResultPart():
                 texts = [schema.TextBlock(one.text) for one in part.parts if one.text.strip()]
-                mark = self._marks.take(part.cache)
-                return schema.SearchResultBlock(part.source, part.title, texts, mark)
+                flag, mark = _citations(cite=part.cite), self._marks.take(part.cache)
+                return schema.SearchResultBlock(part.source, part.title, texts, flag, mark)
             case _:
                 assert_never(part)
 
     def _image(self, part: ImagePart, path: str) -> schema.ImageBlock:
         check_image(part, self._profile, path)
-        if part.detail not in ("", "auto"):
-            self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
+        report_detail(part, path, self._losses)
         source: schema.Base64Source | schema.UrlSource | schema.FileSource
         match part.source:
             case Base64Source(media_type=media_type, data=data):
@@ -212,7 +218,7 @@ class Files:
             self._document_source(part, path),
             part.title or None,
             part.context or None,
-            schema.CitationsFlag(enabled=True) if part.cite else None,
+            _citations(cite=part.cite),
             self._marks.take(part.cache),
         )
 
@@ -246,6 +252,10 @@ class Files:
                 assert_never(part.source)
 
 
+def _citations(*, cite: bool) -> schema.CitationsFlag | None:
+    return schema.CitationsFlag(enabled=True) if cite else None
+
+
 def _image_type(media_type: str, data: str, path: str) -> str:
     """Return an image's type by its first bytes; the declared type is used only if these are not known."""
     try:
@@ -276,8 +286,6 @@ def _plain_text(data: str, path: str) -> str:
 
 OutBlock: TypeAlias = schema.Block | Raw
 
-_CONTINUED: Final = "(continued)"
-
 _THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
 
 _role_of: Final = attrgetter("role")
@@ -303,21 +311,14 @@ class History:
         self._losses = losses
         self._files = Files(target.profile, marks, losses)
         self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
-        leading = 0
-        while leading < len(request.turns) and request.turns[leading].role is SYSTEM:
-            leading += 1
-        # Instructions before any other turn are part of the system prompt, whichever field they came in.
-        self.leading: tuple[Turn, ...] = request.turns[:leading]
+        self.leading: tuple[Turn, ...]  # instructions that are part of the system prompt
+        self.leading, turns = split_leading(request.turns)
         self._turns = normalize_history(
-            request.turns[leading:],
-            losses,
-            strict=target.strict,
-            repair=target.repair_history,
+            turns, losses, strict=target.strict, repair=target.repair_history
         )
         self._thought = False  # thinking was written
-        # A client of the same dialect has the upstream's own state, as it was relayed.
-        relayed = schema.VENDOR if request.dialect == "anthropic" else target.profile.origin
-        self._own_origins = frozenset({target.profile.origin, relayed})
+        relayed = request.dialect == "anthropic"
+        self._own_origins = own_origins(target.profile, schema.VENDOR, relayed=relayed)
         self._takes_unsigned = not target.profile.signed_reasoning
         self._unsigned = False  # the present turn gets unsigned thinking back
         self._messages: list[OutMessage] = []
@@ -349,8 +350,8 @@ class History:
         if self._thought:
             messages = self._end_assistant_turns(messages)
         if not messages or messages[0].role is ASSISTANT:
-            self._losses.append(Loss("turn_added", path_of(self._request, "messages"), _CONTINUED))
-            messages.insert(0, OutMessage(USER, [schema.TextBlock(_CONTINUED)]))
+            self._losses.append(Loss("turn_added", path_of(self._request, "messages"), CONTINUED))
+            messages.insert(0, OutMessage(USER, [schema.TextBlock(CONTINUED)]))
         if messages[-1].role is ASSISTANT:
             self._prefill(messages)
         self._messages = messages
@@ -451,9 +452,7 @@ class History:
                 return self._opaque(part, turn)
             case ImagePart() | DocumentPart() | SearchResultPart():
                 if turn.role is ASSISTANT:
-                    self._losses.append(
-                        Loss("content_dropped", turn.path, "only user messages may contain files")
-                    )
+                    self._losses.append(file_of_assistant(turn.path))
                     return None
                 return self._files.encode(part, turn.path)
             case AudioPart():
@@ -475,14 +474,8 @@ class History:
     def _opaque(self, part: OpaquePart, turn: Turn) -> OutBlock | None:
         if part.vendor == schema.VENDOR:
             return part.raw
-        if part.text.strip():
-            self._losses.append(Loss("content_flattened", turn.path))
-            return schema.TextBlock(part.text)
-        if part.path:
-            reason = "the target cannot read this part of the history"
-            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
-        self._losses.append(Loss("content_dropped", turn.path))
-        return None
+        text = foreign_text(part, turn.path, self._losses)
+        return schema.TextBlock(text) if text else None
 
     def _reasoning(
         self, part: ReasoningPart, turn: Turn
@@ -500,8 +493,7 @@ class History:
         if self._unsigned and plain and part.text:
             self._thought = True
             return schema.ThinkingBlock(part.text, "")
-        code = "opaque_dropped" if part.opaque else "reasoning_dropped"
-        self._losses.append(Loss(code, turn.path))
+        self._losses.append(reasoning_loss(part, turn.path))
         return None
 
     def _fill_thinking(self, blocks: list[OutBlock], turn: Turn) -> None:

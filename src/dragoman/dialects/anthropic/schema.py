@@ -74,6 +74,7 @@ class SearchResultBlock(Struct, frozen=True, gc=False, tag="search_result", omit
     source: str
     title: str
     content: list[TextBlock]
+    citations: CitationsFlag | None = None
     cache_control: CacheControl | None = None
 
 

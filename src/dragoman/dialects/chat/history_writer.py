@@ -34,6 +34,7 @@ from dragoman.dialects.chat.schema import (
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.history_policy import (
+    CONTINUED,
     ERROR,
     GO_ON,
     ReplayPolicy,
@@ -42,6 +43,8 @@ from dragoman.dialects.history_policy import (
     continues,
     document_text,
     error_text,
+    file_of_assistant,
+    foreign_text,
     go_on_loss,
     is_question,
     place_instructions,
@@ -159,7 +162,7 @@ class Parts:
             case DocumentPart():
                 return self._document(part, path)
             case SearchResultPart():
-                return [TextOut(self.search_result(part, path))]
+                return [TextOut(search_result_text(part, path, self._losses))]
             case _:
                 assert_never(part)
 
@@ -172,11 +175,6 @@ class Parts:
         if self._profile.content_parts == "string":
             return "\n".join(part.text for part in parts if isinstance(part, TextOut))
         return parts
-
-    def search_result(self, part: SearchResultPart, path: str) -> str:
-        """Return a search result as text; where it came from is kept, citing it is not."""
-        self._losses.append(Loss("citations_dropped", path))
-        return search_result_text(part)
 
     def document_text(self, part: DocumentPart, path: str) -> str | None:
         """Return a document as text, or None if it is a file."""
@@ -299,7 +297,7 @@ class Results:
         """Return an attachment that can be written as text."""
         match part:
             case SearchResultPart():
-                return self._parts.search_result(part, path)
+                return search_result_text(part, path, self._losses)
             case DocumentPart():
                 return self._parts.document_text(part, path)
             case ImagePart():
@@ -439,7 +437,6 @@ def _is_signed(state: OpaqueState) -> bool:
 
 # --- messages -------------------------------------------------------------------------------------
 
-_BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
 
 _CUSTOM: Final = Flavor.CUSTOM
 
@@ -566,7 +563,8 @@ class Messages:
             case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
                 return self._parts.user(part, turn.path)
             case OpaquePart():
-                return [TextOut(self._opaque(part, turn))]
+                text = foreign_text(part, turn.path, self._losses)
+                return [TextOut(text)] if text else []
             case RefusalPart(text=text) | ServerToolPart(summary=text):
                 return [TextOut(text)]
             case ToolResultPart() | ToolCallPart() | ReasoningPart():
@@ -595,7 +593,7 @@ class Messages:
         user = self._message("user", turn, attached)
         if results and user and not self._profile.user_after_tool:
             self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
-            messages.append(AssistantOut("assistant", _BETWEEN))
+            messages.append(AssistantOut("assistant", CONTINUED))
         messages += user
 
     # --- the assistant ------------------------------------------------------------------------------
@@ -675,20 +673,10 @@ class Messages:
                 self._losses.append(Loss("content_flattened", turn.path, summary))
                 return f"{summary}\n"
             case OpaquePart():
-                return self._opaque(part, turn)
+                return foreign_text(part, turn.path, self._losses)
             case _:
-                self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
+                self._losses.append(file_of_assistant(turn.path))
                 return ""
-
-    def _opaque(self, part: OpaquePart, turn: Turn) -> str:
-        if part.text:
-            self._losses.append(Loss("content_flattened", turn.path))
-        elif part.path:
-            reason = "the target cannot read this part of the history"
-            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
-        else:
-            self._losses.append(Loss("content_dropped", turn.path))
-        return part.text
 
     def _call(self, part: ToolCallPart, turn: Turn) -> CallOut:
         name = wire_name(part.name, part.namespace)
@@ -749,7 +737,7 @@ class Messages:
         first = next((one for one in out if one.role not in ("system", "developer")), None)
         if isinstance(first, AssistantOut):
             self._losses.append(Loss("turn_added", path_of(self._request, "messages")))
-            out.insert(out.index(first), MessageOut("user", _BETWEEN))
+            out.insert(out.index(first), MessageOut("user", CONTINUED))
         return out
 
     def _mark_end(self, messages: list[AnyMessageOut], hint: CacheHint) -> None:

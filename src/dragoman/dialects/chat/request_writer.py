@@ -15,6 +15,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
+    fitted_schema,
     is_off,
     output_format,
     output_limit,
@@ -23,6 +24,7 @@ from dragoman.dialects.request_policy import (
     report_conversion,
     report_foreign_fields,
     sampling_fields,
+    split_stop,
     strict_output,
     user_id_for,
     wanted_effort,
@@ -30,7 +32,7 @@ from dragoman.dialects.request_policy import (
 from dragoman.dialects.server_tools import in_own_words
 from dragoman.dialects.tool_policy import parallel_flag, thinking_beside_choice
 from dragoman.profiles.profile import Profile
-from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
@@ -209,12 +211,8 @@ class _Encoder:
         return fields
 
     def _stop(self) -> list[str]:
-        most = self._profile.max_stop_sequences
-        stop = self._request.stop
-        if len(stop) > most:
-            self._lose("stop_emulated", "stop", f"{len(stop) - most} of {len(stop)}")
-            self.stop = stop[most:]
-        return list(stop[:most])
+        sent, self.stop = split_stop(self._request, self._profile.max_stop_sequences, self.losses)
+        return sent
 
     def _logprobs(self) -> dict[str, object]:
         if not self._profile.supports_logprobs:
@@ -268,7 +266,7 @@ class _Encoder:
             schema = without_meta(schema)
             strict = strict_output(wanted, schema, self._profile)
         path = path_of(self._request, "format")
-        schema = rewrite(schema, self._profile.schema_dialect, path=path)
+        schema = fitted_schema(schema, self._profile, self.losses, path=path)
         return JsonSchemaOut(wanted.name or "output", wanted.description, schema, strict)
 
     # --- the platform -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dragoman.dialects.chat.schema import (
     ToolChoiceIn,
     ToolDefinition,
 )
-from dragoman.dialects.decoding import decode, decode_at
+from dragoman.dialects.decoding import decode, decode_at, decode_or_none
 from dragoman.dialects.server_tools import base_kind, kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.profiles.profile import ChatSearch
@@ -371,10 +371,7 @@ class HostTools:
 
     def _emit(self, tool: ExecutedTool) -> None:
         does = _does(tool.type)
-        try:
-            asked = _ASKED.decode(tool.arguments or "{}")
-        except (msgspec.DecodeError, UnicodeError):
-            asked = _Asked()
+        asked = decode_or_none(_ASKED, tool.arguments or "{}") or _Asked()
         about = asked.query or asked.url
         call = ServerCall(does, (about,) if about else ())
         if does is ServerKind.CODE:

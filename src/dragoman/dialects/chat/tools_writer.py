@@ -15,6 +15,7 @@ from dragoman.dialects.chat.schema import (
 )
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import fitted_schema
 from dragoman.dialects.server_tools import (
     in_own_words,
     kept_options,
@@ -34,7 +35,7 @@ from dragoman.dialects.tool_policy import (
     written_choice,
 )
 from dragoman.profiles.profile import ChatSearch, Profile
-from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
@@ -123,12 +124,7 @@ class _Definer:
         if tool.schema is None:
             return NO_ARGUMENTS
         schema = tool.schema if self._native else without_meta(tool.schema)
-        if self._profile.schema_dialect == "any":
-            return schema
-        rewritten = rewrite(schema, self._profile.schema_dialect, path=tool.path)
-        if rewritten is not schema:
-            self.losses.append(Loss("schema_rewritten", tool.path, tool.name))
-        return rewritten
+        return fitted_schema(schema, self._profile, self.losses, path=tool.path, name=tool.name)
 
     def _server_tool(self, tool: Tool) -> ToolOut | None:
         does = tool.does or ServerKind.OTHER

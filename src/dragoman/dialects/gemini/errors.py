@@ -6,19 +6,21 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.decoding import decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
+    VAGUE_KINDS,
     bounded_fault,
     html_fault,
     is_context_length,
     kind_of_status,
+    message_of,
     retry_after,
     text_of,
     unframed,
-    without_html,
+    with_param,
 )
 from dragoman.dialects.gemini.schema import ErrorBody, ErrorDetail, ErrorIn
-from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
 # The HTTP status and the name of the status that a client gets, by kind.
@@ -68,8 +70,6 @@ _CONTEXT: Final = re.compile(r"input token count|maximum number of tokens", re.I
 # Quotas that no short wait fills again.
 _USED_UP: Final = re.compile(r"PerDay|limit: 0\b")
 _DELAY: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s)")
-# Kinds that say no more than that something was wrong: the words of the message may say more.
-_VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.SERVER, FaultKind.TOO_LARGE})
 _MAX_DETAILS: Final = 32  # entries of an error's details that are read
 
 _BODY: Final[msgspec.json.Decoder[ErrorBody]] = msgspec.json.Decoder(ErrorBody)
@@ -89,24 +89,17 @@ def decode_fault(status: int, body: bytes) -> Fault:
     page = html_fault(status, body)
     if page is not None:
         return page
-    error: ErrorIn | str | None = None
-    try:
-        if body.lstrip()[:1] == b"[":
-            found = _BODIES.decode(body)
-            error = found[0].error if found else None
-        else:
-            error = _BODY.decode(body).error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        error = None
+    if body.lstrip()[:1] == b"[":
+        wire = next(iter(decode_or_none(_BODIES, body) or ()), None)
+    else:
+        wire = decode_or_none(_BODY, body)
+    error = None if wire is None else wire.error
     return _fault(status, text_of(status, body) if error is None else error)
 
 
 def event_fault(raw: Raw) -> Fault:
     """Return what the error of a stream's chunk says."""
-    try:
-        error = _ERROR.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        error = None
+    error = decode_or_none(_ERROR, raw)
     return _fault(0, text_of(0, bytes(raw)) if error is None else error)
 
 
@@ -115,14 +108,14 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
         error = ErrorIn(message=error)
     number = error.code if isinstance(error.code, int) else 0
     status = status if status >= 400 else number
-    details = [_detail(raw) for raw in (error.details or ())[:_MAX_DETAILS]]
-    message = error.message or error.status or "upstream reported an error without a message"
-    message = without_html(message)[:MAX_ERROR_CHARS]
+    given = (error.details or ())[:_MAX_DETAILS]
+    details = [decode_or_none(_DETAIL, raw) or ErrorDetail() for raw in given]
+    message = message_of(error.message, error.status)
     kind = _BY_NAME.get((error.status or "").upper())
     if kind is None or (kind is FaultKind.BAD_REQUEST and status == 413):
         kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
     reasons = " ".join(filter(None, (detail.reason for detail in details)))
-    if kind in _VAGUE:
+    if kind in VAGUE_KINDS:
         if _BAD_KEY.search(f"{reasons} {message}"):
             kind = FaultKind.AUTH
         elif _CONTEXT.search(message) or is_context_length(message):
@@ -141,13 +134,6 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
             _delay(details) or retry_after(message),
         )
     )
-
-
-def _detail(raw: Raw) -> ErrorDetail:
-    try:
-        return _DETAIL.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ErrorDetail()
 
 
 def _delay(details: list[ErrorDetail]) -> float | None:
@@ -172,8 +158,7 @@ def error_object(fault: Fault) -> bytes:
         message = f"{_TOO_LONG}: {message}"
     details: list[dict[str, object]] = []
     if fault.param:
-        if fault.param not in message:
-            message = f"{message} (at `{fault.param}`)"
+        message = with_param(message, fault.param)
         violation = {"field": fault.param, "description": message}
         details.append({"@type": f"{_PREFIX}BadRequest", "fieldViolations": [violation]})
     if fault.retry_after is not None and fault.kind is FaultKind.RATE_LIMIT:

@@ -25,25 +25,30 @@ from dragoman.dialects.gemini.schema import (
 )
 from dragoman.dialects.gemini.tools_writer import google_name
 from dragoman.dialects.history_policy import (
+    CONTINUED,
     GO_ON,
     check_documents,
     check_image,
     document_text,
+    file_of_assistant,
+    foreign_text,
     go_on_loss,
+    own_origins,
     place_instructions,
+    reasoning_loss,
+    report_detail,
     search_result_text,
+    split_leading,
     stored_file,
 )
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.tool_policy import object_arguments
-from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.history import normalize_history
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
-    SYSTEM,
     USER,
     AudioPart,
     Base64Source,
@@ -66,7 +71,6 @@ from dragoman.turn.request import (
 )
 from dragoman.turn.request import Part as TurnPart
 
-_CONTINUED: Final = "(continued)"
 _ROLES: Final = {USER: "user", ASSISTANT: "model"}
 _AUDIO: Final = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 # The origin of signatures that a Chat client sends back in `extra_content`: whose they are is inside.
@@ -92,16 +96,11 @@ class History:
         self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
         self._names: dict[str, str] = {}  # of the calls so far, by the client's id
         self._native = request.dialect == "gemini"
-        # A client of the same dialect has the upstream's own state, as it was relayed.
-        own = {target.profile.origin, VENDOR if self._native else target.profile.origin}
-        self._own_origins = frozenset(own)
-        leading = 0
-        while leading < len(request.turns) and request.turns[leading].role is SYSTEM:
-            leading += 1
-        # Instructions before any other turn are part of the system prompt.
-        self.leading: tuple[Turn, ...] = request.turns[:leading]
+        self._own_origins = own_origins(target.profile, VENDOR, relayed=self._native)
+        self.leading: tuple[Turn, ...]  # instructions that are part of the system prompt
+        self.leading, turns = split_leading(request.turns)
         self._turns = normalize_history(
-            request.turns[leading:], losses, strict=target.strict, repair=target.repair_history
+            turns, losses, strict=target.strict, repair=target.repair_history
         )
 
     def encode(self) -> list[OutContent]:
@@ -122,8 +121,8 @@ class History:
                 contents.append(OutContent(role, parts))
         messages = path_of(self._request, "messages")
         if not contents or contents[0].role == "model":
-            self._losses.append(Loss("turn_added", messages, _CONTINUED))
-            contents.insert(0, OutContent("user", [Part(text=_CONTINUED)]))
+            self._losses.append(Loss("turn_added", messages, CONTINUED))
+            contents.insert(0, OutContent("user", [Part(text=CONTINUED)]))
         if contents[-1].role == "model":
             self._losses.append(go_on_loss(self._request, self._target))
             contents.append(OutContent("user", [Part(text=GO_ON)]))
@@ -200,9 +199,7 @@ class History:
                 return [Part(inline_data=Blob(kind, data))]
             case ImagePart() | DocumentPart() | SearchResultPart():
                 if turn.role is ASSISTANT:
-                    self._losses.append(
-                        Loss("content_dropped", turn.path, "only user messages may contain files")
-                    )
+                    self._losses.append(file_of_assistant(turn.path))
                     return []
                 return list(self._file(part, path))
             case ReasoningPart() | ToolResultPart():
@@ -213,14 +210,8 @@ class History:
     def _opaque(self, part: OpaquePart, turn: Turn) -> list[Part | Raw]:
         if part.vendor == VENDOR:
             return [part.raw]
-        if part.text:
-            self._losses.append(Loss("content_flattened", turn.path))
-            return [Part(text=part.text)]
-        if part.path:
-            reason = "the target cannot read this part of the history"
-            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
-        self._losses.append(Loss("content_dropped", turn.path))
-        return []
+        text = foreign_text(part, turn.path, self._losses)
+        return [Part(text=text)] if text else []
 
     def _reasoning(self, part: ReasoningPart, turn: Turn, parts: list[Part | Raw]) -> None:
         """Give signed thoughts back to the upstream that signed them; all others are left out."""
@@ -241,8 +232,7 @@ class History:
         if self._native and part.text and not part.opaque:
             parts.append(Part(text=part.text, thought=True))
             return
-        code = "opaque_dropped" if part.opaque else "reasoning_dropped"
-        self._losses.append(Loss(code, turn.path))
+        self._losses.append(reasoning_loss(part, turn.path))
 
     # --- calls and results ------------------------------------------------------------------------
 
@@ -295,8 +285,7 @@ class History:
         """
         match part:
             case SearchResultPart():
-                self._losses.append(Loss("citations_dropped", path))
-                return [Part(text=search_result_text(part))]
+                return [Part(text=search_result_text(part, path, self._losses))]
             case ImagePart():
                 return [self._image(part, path)]
             case DocumentPart():
@@ -306,8 +295,7 @@ class History:
 
     def _image(self, part: ImagePart, path: str) -> Part:
         check_image(part, self._profile, path, refused=())
-        if part.detail not in ("", "auto"):
-            self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
+        report_detail(part, path, self._losses)
         match part.source:
             case Base64Source(media_type=media_type, data=data):
                 return Part(inline_data=Blob(media_type, data))

@@ -15,6 +15,7 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
     budget_of,
+    fitted_schema,
     is_off,
     known_effort,
     output_format,
@@ -24,11 +25,12 @@ from dragoman.dialects.request_policy import (
     report_conversion,
     report_foreign_fields,
     sampling_fields,
+    split_stop,
     wanted_effort,
 )
 from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.profiles.profile import Profile
-from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSettings, Request, TextPart
 from dragoman.wire.json_values import decode_any
@@ -204,13 +206,10 @@ class _Encoder:
         return config
 
     def _stop(self, config: dict[str, object]) -> None:
-        stop = self._request.stop
         most = min(_MAX_STOPS, self._profile.max_stop_sequences)
-        if len(stop) > most:
-            self._lose("stop_emulated", "stop", f"{len(stop) - most} of {len(stop)}")
-            self.stop = stop[most:]
-        if most:
-            config["stopSequences"] = list(stop[:most])
+        sent, self.stop = split_stop(self._request, most, self.losses)
+        if sent:
+            config["stopSequences"] = sent
 
     def _logprobs(self, config: dict[str, object]) -> None:
         if not self._profile.supports_logprobs:
@@ -232,10 +231,8 @@ class _Encoder:
                 config["responseJsonSchema"] = without_meta(wanted)
             else:
                 path = path_of(request, "format")
-                rewritten = rewrite(without_meta(wanted), profile.schema_dialect, path=path)
-                if rewritten != wanted:
-                    self._lose("schema_rewritten", "format")
-                config["responseSchema"] = rewritten
+                fitted = fitted_schema(without_meta(wanted), profile, self.losses, path=path)
+                config["responseSchema"] = fitted
 
     def _thinking(self, thinking: ReasoningSettings) -> schema.ThinkingConfig | None:
         shown = True if thinking.show in ("summary", "full") else None

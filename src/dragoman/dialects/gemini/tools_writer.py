@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Target
-from dragoman.dialects.decoding import entries_of
+from dragoman.dialects.decoding import decode_or_none, entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.schema import (
     NO_RAW,
@@ -20,6 +20,7 @@ from dragoman.dialects.gemini.schema import (
 )
 from dragoman.dialects.gemini.tools_reader import SERVER_KINDS
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import fitted_schema
 from dragoman.dialects.server_tools import kept_options, options_of
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
@@ -31,7 +32,7 @@ from dragoman.dialects.tool_policy import (
     written_choice,
 )
 from dragoman.profiles.profile import Profile
-from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
@@ -122,9 +123,9 @@ def _function(tool: Tool, profile: Profile, losses: list[Loss]) -> FunctionDecla
         if profile.schema_dialect == "any":
             json = without_meta(schema)
         else:
-            parameters = rewrite(without_meta(schema), profile.schema_dialect, path=tool.path)
-            if parameters != schema:
-                losses.append(Loss("schema_rewritten", tool.path, tool.name))
+            parameters = fitted_schema(
+                without_meta(schema), profile, losses, path=tool.path, name=tool.name
+            )
     return FunctionDeclaration(
         name=name,
         description=function_description(tool, losses) or None,
@@ -135,9 +136,8 @@ def _function(tool: Tool, profile: Profile, losses: list[Loss]) -> FunctionDecla
 
 def _takes_arguments(schema: Raw) -> bool:
     """Return whether a function takes arguments: Google refuses an object without properties."""
-    try:
-        fields = _FIELDS.decode(schema)
-    except (msgspec.DecodeError, RecursionError):
+    fields = decode_or_none(_FIELDS, schema)
+    if fields is None:
         return False
     if bytes(fields.get("additionalProperties", b"")).startswith(b"{"):
         return True

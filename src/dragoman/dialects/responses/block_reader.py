@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.cost import read_cost
+from dragoman.dialects.decoding import decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.responses.schema import (
@@ -482,9 +483,8 @@ class ReadTool(Struct, frozen=True):
 
 def read_server_item(raw: Raw) -> ReadTool | None:
     """Return what a vendor-run tool was asked and found; None if only the vendor can read it."""
-    try:
-        item = HOSTED_ITEM.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    item = decode_or_none(HOSTED_ITEM, raw)
+    if item is None:
         return None
     failed = UNAVAILABLE if item.status == "failed" or item.error not in (None, "") else ""
     match item.type:

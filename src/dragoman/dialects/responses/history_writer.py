@@ -14,12 +14,15 @@ from dragoman.dialects.history_policy import (
     check_image,
     document_text,
     error_text,
+    file_of_assistant,
+    foreign_text,
+    own_origins,
+    reasoning_loss,
     search_result_text,
     stored_file,
 )
 from dragoman.dialects.responses.schema import FunctionCallOut, FunctionOutputOut
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
-from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
@@ -79,8 +82,7 @@ class ItemEncoder:
             None  # content of the assistant's message, while it grows
         )
         self._path = ""  # of the turn
-        # A client of the same dialect has the upstream's own state, as it was relayed.
-        self._own_origins = {profile.origin, _VENDOR if relayed else profile.origin}
+        self._own_origins = own_origins(profile, _VENDOR, relayed=relayed)
         self._unsigned = False  # the present turn gets unsigned reasoning back
 
     def encode(self, turns: Sequence[Turn]) -> list[_Item]:
@@ -118,7 +120,7 @@ class ItemEncoder:
         content: list[_Item] = []
         for part in rest:
             if type(part) is OpaquePart:
-                self._items.append(self._opaque(part))
+                self._opaque(part)
             else:
                 content += self._content(part)
         if content:
@@ -150,10 +152,9 @@ class ItemEncoder:
                 self._server_tool(turn, part)
             case OpaquePart():
                 self._spoken = None
-                self._items.append(self._opaque(part))
+                self._opaque(part)
             case _:
-                detail = type(part).__name__
-                self._losses.append(Loss("content_dropped", turn.path, detail))
+                self._losses.append(file_of_assistant(turn.path))
 
     def _system(self, turn: Turn) -> None:
         texts = [part for part in turn.parts if isinstance(part, TextPart) and part.text]
@@ -197,8 +198,7 @@ class ItemEncoder:
         if self._unsigned and plain and part.text:
             self._items.append(_reasoning_text(part.text))
             return
-        code = "opaque_dropped" if part.opaque else "reasoning_dropped"
-        self._losses.append(Loss(code, self._path))
+        self._losses.append(reasoning_loss(part, self._path))
 
     def _fill_reasoning(self, first: int) -> None:
         """Put a placeholder before calls whose reasoning the upstream demands and the history lacks."""
@@ -265,15 +265,13 @@ class ItemEncoder:
         last = self._items[-1] if self._items else None
         return isinstance(last, dict) and last.get("type") == "reasoning"
 
-    def _opaque(self, part: OpaquePart) -> _Item:
+    def _opaque(self, part: OpaquePart) -> None:
         if part.vendor == _VENDOR == self._profile.origin:
-            return part.raw
-        if part.text:
-            role = "developer" if self._profile.developer_role else "system"
-            self._losses.append(Loss("content_flattened", part.path))
-            return _message(role, [{"type": "input_text", "text": part.text}])
-        reason = "only its own vendor can read this part of the history"
-        raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
+            self._items.append(part.raw)
+            return
+        text = foreign_text(part, self._path, self._losses)
+        if text:
+            self._items.append(self.instructions([TextPart(text)]))
 
     # --- the user -------------------------------------------------------------------------------
 
@@ -321,8 +319,8 @@ class ItemEncoder:
             case AudioPart(data=data, format=form):
                 return [{"type": "input_audio", "input_audio": {"data": data, "format": form}}]
             case SearchResultPart():
-                self._losses.append(Loss("content_flattened", self._path, "search result"))
-                return [{"type": "input_text", "text": search_result_text(part)}]
+                text = search_result_text(part, self._path, self._losses)
+                return [{"type": "input_text", "text": text}]
             case _:
                 self._losses.append(Loss("content_dropped", self._path, type(part).__name__))
                 return []

@@ -13,6 +13,7 @@ from dragoman.dialects.history_policy import GO_ON, go_on_loss, place_instructio
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
+    fitted_schema,
     output_format,
     output_limit,
     refuse_losses,
@@ -30,6 +31,7 @@ from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.server_tools import kind_of
 from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.profiles.profile import Profile
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import normalize_history
 from dragoman.turn.losses import Loss
@@ -204,7 +206,7 @@ class _Encoder:
         settings: dict[str, object] = {}
         kind = output_format(request, profile, self._instructions, self.losses)
         if kind == "json_schema" and request.format.schema is not None:
-            settings["format"] = _schema_format(request.format, request.format.schema, profile)
+            settings["format"] = self._schema_format(request.format, request.format.schema)
         elif kind == "json_object":
             settings["format"] = {"type": kind}
         if request.verbosity and profile.supports_verbosity:
@@ -212,6 +214,22 @@ class _Encoder:
         elif request.verbosity:
             self._lose("field_dropped", "verbosity")
         return settings
+
+    def _schema_format(self, wanted: OutputFormat, schema: Raw) -> dict[str, object]:
+        if self._request.dialect != "responses":
+            schema = without_meta(schema)
+        path = path_of(self._request, "format")
+        form: dict[str, object] = {
+            "type": "json_schema",
+            "name": wanted.name or "output",
+            "schema": fitted_schema(schema, self._profile, self.losses, path=path),
+        }
+        strict = strict_output(wanted, schema, self._profile)
+        if strict is not None:
+            form["strict"] = strict
+        if wanted.description:
+            form["description"] = wanted.description
+        return form
 
     def _platform(self) -> None:
         """Fields of OpenAI's platform, for upstreams that have it."""
@@ -256,20 +274,6 @@ class _Encoder:
             report_foreign_fields(request, self.losses)
         for name, value in self._profile.extra_fields:
             self._body.setdefault(name, Raw(value.encode()))
-
-
-def _schema_format(wanted: OutputFormat, schema: Raw, profile: Profile) -> dict[str, object]:
-    form: dict[str, object] = {
-        "type": "json_schema",
-        "name": wanted.name or "output",
-        "schema": schema,
-    }
-    strict = strict_output(wanted, schema, profile)
-    if strict is not None:
-        form["strict"] = strict
-    if wanted.description:
-        form["description"] = wanted.description
-    return form
 
 
 # --- requests that are relayed to another Responses upstream --------------------------------------

@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import fitted_schema
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, namespace_descriptions
 from dragoman.dialects.server_tools import (
@@ -28,7 +29,7 @@ from dragoman.dialects.tool_policy import (
     written_choice,
 )
 from dragoman.profiles.profile import Profile
-from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.profiles.schema import without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
@@ -138,8 +139,8 @@ class _Definer:
         refuse_schemaless(tool)
         description = function_description(tool, self.losses)
         schema = FREE_INPUT if tool.flavor is Flavor.CUSTOM else tool.schema or NO_ARGUMENTS
-        schema = rewrite(
-            without_meta(schema), self._profile.schema_dialect, path=f"{tool.path}.parameters"
+        schema = fitted_schema(
+            without_meta(schema), self._profile, self.losses, path=tool.path, name=tool.name
         )
         item: dict[str, object] = {"type": "function", "name": self._name(tool)}
         if description:

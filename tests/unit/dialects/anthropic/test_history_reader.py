@@ -129,6 +129,8 @@ def test_search_result_is_kept() -> None:
     }
 
     assert (SearchResultPart("s", "t", (TextPart("x"),)),) == parts(block, role="user")
+    cited = block | {"citations": {"enabled": True}}
+    assert (SearchResultPart("s", "t", (TextPart("x"),), cite=True),) == parts(cited, role="user")
 
 
 def test_call_keeps_its_arguments_byte_for_byte() -> None:

@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
@@ -145,3 +146,4 @@ def test_search_result_is_native() -> None:
         "title": "t",
         "content": [{"type": "text", "text": "x"}],
     } == block(part)
+    assert {"enabled": True} == block(structs.replace(part, cite=True))["citations"]

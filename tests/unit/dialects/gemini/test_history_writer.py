@@ -230,7 +230,7 @@ def test_instructions_between_turns_become_marked_text():
         (
             SearchResultPart("https://e.com", "E", (TextPart("hi"),)),
             [{"text": '<search_result source="https://e.com" title="E">\nhi\n</search_result>'}],
-            ["citations_dropped"],
+            ["content_flattened"],
         ),
         (
             AudioPart("aGk=", "mp3"),
