@@ -13,7 +13,7 @@ ROWS = re.findall(r"^\| ([A-Z]\d*(?:-\d+)?b?) \| .+ \|$", PAGE, re.MULTILINE)
 
 _TITLE = r"[A-Z]\d*(?:-\d+)?b?"
 # Only these letters make codes, so names such as `test_a_400_…` and `test_25_large_…` carry none.
-CODE = r"(?:k[12]_\d+|w5_\d+|[gps]_\d+|[a-hprst]\d+b?)_"
+CODE = r"(?:k[12]_\d+|w5_\d+|n[0-7]_\d+|n8|[gps]_\d+|[a-hprst]\d+b?)_"
 
 
 def codes(name: str) -> list[str]:
@@ -53,6 +53,8 @@ def carried() -> set[str]:
         ("s_5_text", ["S-5"]),
         ("p1_family", ["P-1"]),
         ("w5_2_two_calls", ["W5-2"]),
+        ("n0_4_header_alone", ["N0-4"]),
+        ("n8_param_repeated", ["N8"]),
         ("25_large_results_are_kept", []),
         ("a_400_is_forwarded", []),
         ("status_s5", []),

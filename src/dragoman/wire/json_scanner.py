@@ -43,8 +43,8 @@ _DIGITS: Final = frozenset("0123456789")
 _ESCAPES: Final = frozenset('"\\/bfnrt')
 _LITERALS: Final = {"t": "rue", "f": "alse", "n": "ull"}
 
-# A number, state by state: which characters lead where.  States in `_NUMBER_ENDS` may end it; the
-# others are completed by the text in `_NUMBER_CLOSERS`.
+# A number, state by state: which characters lead where.  States in `_NUMBER_ENDS` may end it; in the
+# others a digit is missing.
 _NUMBER: Final[dict[str, dict[str, str]]] = {
     "minus": {"0": "zero", **dict.fromkeys("123456789", "int")},
     "zero": {".": "dot", "e": "exp", "E": "exp"},
