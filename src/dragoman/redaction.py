@@ -29,7 +29,7 @@ _CREDENTIAL_TEXT: Final = r"""
       # what follows a word for a secret
     | (?P<scheme>\b(?:bearer|basic)\s+)(?!auth)[A-Za-z0-9._~+/=\-]{6,}
     | (?P<name>
-        \b(?:x-api-key|api[-_ ]?key|access[-_]token|auth[-_]token|authorization|client[-_]secret
+        \b(?:x-api-key|api[-_ ]?key|access[-_]token|auth(?:orization)?[-_]token|authorization|client[-_]secret
             |password|secret)\b
         ["']?(?:\s+provided)?\s*[:=]\s*["']?
       )

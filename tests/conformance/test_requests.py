@@ -375,11 +375,13 @@ LOSSES: dict[tuple[str, str], set[str]] = {
     },
     ("anthropic", "chat"): {
         "reasoning_dropped",
+        "schema_rewritten",
         "server_tool_dropped",
         "tool_image_moved",
     },
     ("anthropic", "responses"): {
         "opaque_dropped",
+        "schema_rewritten",
         "server_tool_mapped",
         "stop_emulated",
     },
@@ -387,6 +389,7 @@ LOSSES: dict[tuple[str, str], set[str]] = {
         "opaque_dropped",
         "parallel_not_enforced",
         "schema_not_enforced",
+        "schema_rewritten",
         "server_tool_dropped",
         "server_tool_mapped",
         "system_midturn_emulated",

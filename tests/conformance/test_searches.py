@@ -188,6 +188,119 @@ def test_googles_sdk_reads_each_source_once_with_a_title(
     assert all(one.web.title for one in chunks)
 
 
+# --- where citations point --------------------------------------------------------------------------------
+
+FIRST, CITED = "It rains 🌧️ in 京都. ", "Größe: 4 mm 🌂."
+URL, TITLE = "https://yr.example/kyoto", "Kyoto"
+
+
+def sse(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def cited_by(source: str) -> bytes:
+    """Return a stream whose second sentence is cited, in characters that are several bytes or code units."""
+    text = FIRST + CITED
+    match source:
+        case "anthropic":
+            citation = {
+                "type": "web_search_result_location",
+                "url": URL,
+                "title": TITLE,
+                "cited_text": "Rain",
+                "encrypted_index": "E",
+            }
+            message = {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [
+                    {"type": "text", "text": FIRST},
+                    {"type": "text", "text": CITED, "citations": [citation]},
+                ],
+                "stop_reason": "end_turn",
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+            return json.dumps(message).encode()
+        case "responses":
+            note = {
+                "type": "url_citation",
+                "start_index": len(FIRST),
+                "end_index": len(text),
+                "url": URL,
+                "title": TITLE,
+            }
+            part = {"type": "output_text", "text": text, "annotations": [note]}
+            item = {"id": "msg_1", "type": "message", "role": "assistant", "content": [part]}
+            response = {"id": "resp_1", "model": "m", "status": "completed", "output": [item]}
+            return json.dumps(response).encode()
+        case _:
+            first, last = len(FIRST.encode()), len(text.encode())
+            segment = {"startIndex": first, "endIndex": last, "text": CITED}
+            metadata = {
+                "webSearchQueries": ["kyoto"],
+                "groundingChunks": [{"web": {"uri": URL, "title": TITLE}}],
+                "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
+            }
+            parts = [{"text": FIRST[:14]}, {"text": FIRST[14:] + CITED}]
+            chunks = [
+                {"candidates": [{"content": {"role": "model", "parts": [one]}, "index": 0}]}
+                for one in parts
+            ]
+            chunks[-1]["candidates"][0] |= {"finishReason": "STOP", "groundingMetadata": metadata}
+            return sse(*chunks)
+
+
+@pytest.mark.parametrize("target", ["anthropic", "responses", "chat", "gemini"])
+@pytest.mark.parametrize("source", ["anthropic", "responses", "gemini"])
+def test_citations_keep_their_place_among_characters_of_any_size(source: str, target: str) -> None:
+    if source == target:
+        return  # the vendor's own bytes are forwarded
+    made = translate_body(
+        cited_by(source),
+        source=source,
+        target=target,
+        request=read(target, BODIES[target]),
+        seed="s",
+    )
+    body = json.loads(made.body)
+    match target:
+        case "anthropic":
+            texts = [one for one in body["content"] if one["type"] == "text"]
+            shown = "".join(one["text"] for one in texts)
+            places = [(one["text"], 0, len(one["text"])) for one in texts if one.get("citations")]
+        case "responses":
+            (item,) = [one for one in body["output"] if one["type"] == "message"]
+            shown = "".join(one["text"] for one in item["content"])
+            places = [
+                (part["text"], note["start_index"], note["end_index"])
+                for part in item["content"]
+                for note in part["annotations"]
+            ]
+        case "chat":
+            message = body["choices"][0]["message"]
+            shown = message["content"]
+            notes = [one["url_citation"] for one in message["annotations"]]
+            places = [(shown, one["start_index"], one["end_index"]) for one in notes]
+        case _:
+            candidate = body["candidates"][0]
+            texts = [one["text"] for one in candidate["content"]["parts"] if "text" in one]
+            shown = "".join(texts)
+            supports = candidate["groundingMetadata"].get("groundingSupports", [])
+            places = []
+            for one in supports:
+                segment = one["segment"]
+                raw = texts[segment.get("partIndex", 0)].encode()
+                cited = raw[segment.get("startIndex", 0) : segment["endIndex"]].decode()
+                places.append((cited, 0, len(cited)))
+
+    assert FIRST + CITED == shown
+    for text, start, end in places:
+        assert CITED in text[start:end] or (start, end) == (0, 0)
+    assert places or (source, target) == ("anthropic", "gemini")  # a citation without a place
+
+
 # --- the second turn ------------------------------------------------------------------------------------
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}

@@ -69,3 +69,59 @@ def test_every_vendor_of_the_table_has_settings() -> None:
     }
 
     assert {name for _, name in listed()} - shown == {"vertex"}  # set up as in docs/gemini.md
+
+
+# --- other tools ----------------------------------------------------------------------------------------
+
+VENDORS = {
+    "Anthropic": ("anthropic", "anthropic"),
+    "OpenAI": ("responses", "openai"),
+    "xAI": ("responses", "xai"),
+    "Groq": ("responses", "groq"),
+    "Qwen": ("responses", "qwen"),
+    "Google AI Studio": ("gemini", "gemini-api"),
+}
+
+
+def row(section: str, first: str) -> list[str]:
+    """Return the cells of a table's row behind the first."""
+    text = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    (line,) = [one for one in text.splitlines() if one.startswith(f"| {first} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")[1:]]
+
+
+def running(kind: str, *dialects: str) -> set[tuple[str, str]]:
+    """Return the endpoints that run a tool; profiles of the same host count once."""
+    return {
+        (dialect, name)
+        for name, one in PROFILES.items()
+        for dialect in dialects
+        if not one.vendor and one.runs(kind, dialect)
+    }
+
+
+def test_the_table_of_mcp_servers_names_every_vendor_that_calls_them() -> None:
+    named = {VENDORS[word] for cell in row("MCP servers", "Vendors") for word in cell.split(", ")}
+
+    assert running("mcp", "anthropic", "responses", "gemini") == named
+
+
+def test_the_table_of_pages_and_code_names_every_responses_host() -> None:
+    for first, kind in (("fetches a page", "web_fetch"), ("runs code", "code_execution")):
+        cell = row("Pages and code", first)[1]
+        named = {VENDORS[word] for word in cell.partition("(")[2].rstrip(")").split(", ")}
+
+        assert running(kind, "responses") == named
+
+
+def test_the_models_that_the_page_names_make_images() -> None:
+    text = PAGE.partition("## Images\n")[2].partition("\n## ")[0]
+    models = re.findall(r"`(gemini-[^`]+)`", text)
+
+    assert models
+    for model in models:
+        assert for_model(profile("gemini-api"), model, None, "gemini").runs(
+            "image_generation", "gemini"
+        )
+    assert {("responses", "openai")} == running("image_generation", "responses")
+    assert {("chat", "openrouter")} == running("image_generation", "chat")

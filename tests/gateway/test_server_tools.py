@@ -3,12 +3,13 @@
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Match, Route, Settings
+from dragoman.gateway.config.settings import Match, Record, Route, RouteServerTools, Settings
 from tests.support.asking import post
 from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.search_hosts import HOSTS, WITHOUT_SEARCH, target, with_hosts
@@ -356,3 +357,137 @@ def test_claude_code_reads_links_text_and_the_count_of_its_web_search(
         return
     assert "https://source1.example/perform-a-web-search" == found[0]["url"]
     assert found[0]["title"]
+
+
+# --- what a route allows ------------------------------------------------------------------------------
+
+TOKEN = "planted-token-of-the-user"
+CACHED = {"type": "web_search", "external_web_access": False}
+MCP_MESSAGES = {
+    "max_tokens": 900,
+    "messages": [{"role": "user", "content": "What do my notes say?"}],
+    "mcp_servers": [
+        {"type": "url", "name": "notes", "url": "https://mcp.example", "authorization_token": TOKEN}
+    ],
+    "tools": [{"type": "mcp_toolset", "mcp_server_name": "notes"}],
+}
+MCP_RESPONSES = {
+    "input": "What do my notes say?",
+    "tools": [
+        {
+            "type": "mcp",
+            "server_label": "notes",
+            "server_url": "https://mcp.example",
+            "headers": {"X-Notes": TOKEN},
+            "authorization": TOKEN,
+            "require_approval": "never",
+        }
+    ],
+}
+TRUSTED = RouteServerTools(mcp=True, cached_search="live")
+
+
+@pytest.fixture(scope="module")
+def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand, Path]]:
+    """One route that allows everything, and one that allows nothing, to two vendors; all is recorded."""
+    folder = tmp_path_factory.mktemp("recordings")
+
+    def settings(url: str) -> Settings:
+        plain = settings_for(url)
+        vendors = {
+            "a": structs.replace(plain.upstreams["anthropic"], profile="anthropic"),
+            "r": structs.replace(plain.upstreams["responses"], profile="openai"),
+        }
+        routes = tuple(
+            Route(
+                name=f"{word}-{name}",
+                match=Match(model=f"{word}-{name}"),
+                to=(f"{name}/plain",),
+                server_tools=tools,
+            )
+            for name in vendors
+            for word, tools in (("trusted", TRUSTED), ("plain", RouteServerTools()))
+        )
+        return structs.replace(
+            plain,
+            upstreams={**plain.upstreams, **vendors},
+            routes=routes,
+            record=Record(dir=str(folder)),
+        )
+
+    with stand(settings) as found:
+        yield found, folder
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_a_route_hands_credentials_to_another_vendor_only_if_it_allows_that(
+    allowing: tuple[Stand, Path], stream: bool
+) -> None:
+    gateway, _ = allowing
+    before = len(gateway.simulator.exchanges)
+    asked = {**MCP_MESSAGES, "stream": stream}
+    refused = post(gateway, "anthropic", {**asked, "model": "plain-r"})
+    between = len(gateway.simulator.exchanges)
+    allowed = post(gateway, "anthropic", {**asked, "model": "trusted-r"})
+
+    assert 400 == refused.status_code
+    assert "server_tools = { mcp = true }" in refused.json()["error"]["message"]
+    assert before == between
+    assert 200 == allowed.status_code
+    assert "mcp_tool_result" in allowed.text
+    (tool,) = gateway.simulator.exchanges[-1].json["tools"]
+    assert TOKEN == tool["authorization"]
+
+
+def test_anthropic_gets_the_header_of_its_beta_with_servers_of_other_clients(
+    allowing: tuple[Stand, Path],
+) -> None:
+    gateway, _ = allowing
+    servers = [{**MCP_RESPONSES["tools"][0], "headers": None}]  # type: ignore[index]
+    got = post(gateway, "responses", {**MCP_RESPONSES, "tools": servers, "model": "trusted-a"})
+    sent = gateway.simulator.exchanges[-1]
+
+    assert 200 == got.status_code
+    assert "mcp_call" in [one["type"] for one in got.json()["output"]]
+    assert TOKEN == sent.json["mcp_servers"][0]["authorization_token"]
+    assert "mcp-client-2025-11-20" == sent.headers["anthropic-beta"]
+
+
+def test_a_search_of_the_cache_is_live_only_if_the_route_allows_that(
+    allowing: tuple[Stand, Path],
+) -> None:
+    """Codex declares such a search in every request."""
+    gateway, _ = allowing
+    asked = {"input": "Hello", "tools": [RUN_IN_RESPONSES, CACHED]}
+    kinds: dict[str, list[str]] = {}
+    for model in ("plain-a", "trusted-a"):
+        assert 200 == post(gateway, "responses", {**asked, "model": model}).status_code
+        tools = gateway.simulator.exchanges[-1].json["tools"]
+        kinds[model] = [one.get("type", one["name"]) for one in tools]
+
+    assert {"plain-a": ["run"], "trusted-a": ["run", "web_search_20250305"]} == kinds
+
+
+def test_credentials_for_mcp_servers_are_neither_logged_nor_recorded(
+    allowing: tuple[Stand, Path],
+) -> None:
+    gateway, folder = allowing
+    bodies = {"anthropic": MCP_MESSAGES, "responses": MCP_RESPONSES}
+    models = ("plain-a", "plain-r", "trusted-a", "trusted-r")
+    ids = [
+        post(gateway, client, {**body, "model": model, "stream": True}).headers["x-request-id"]
+        for client, body in bodies.items()
+        for model in models
+    ]
+    for one in ids:
+        request_line(gateway, one)
+    for _ in range(500):
+        texts = [one.read_text("utf-8") for one in folder.iterdir()]
+        if sum('"line":"outcome"' in text for text in texts) >= len(ids):
+            break
+        time.sleep(0.01)
+
+    assert len(texts) >= len(ids)
+    assert TOKEN not in gateway.log.getvalue()
+    assert [] == [text for text in texts if TOKEN in text]
+    assert any("mcp.example" in text for text in texts)

@@ -34,6 +34,12 @@ def _anthropic(body: bytes, *, stream: bool, status: int = 200) -> anthropic.Ant
     )
 
 
+def _messages(body: bytes, *, stream: bool) -> Any:
+    """Return the messages of the SDK; those of the vendor's betas have the calls of MCP servers."""
+    client = _anthropic(body, stream=stream)
+    return client.beta.messages if b'"mcp_tool_use"' in body else client.messages
+
+
 def _openai(body: bytes, *, stream: bool, status: int = 200) -> openai.OpenAI:
     return openai.OpenAI(
         api_key="x",
@@ -71,7 +77,7 @@ def _genai(body: bytes, *, stream: bool, status: int = 200) -> genai.Client:
 def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
     """Return what the vendor's stream helper makes of a stream, as plain JSON values."""
     if dialect == "anthropic":
-        with _anthropic(stream, stream=True).messages.stream(
+        with _messages(stream, stream=True).stream(
             model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]
         ) as events:
             for _ in events:
@@ -147,7 +153,7 @@ def joined_parts(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def parse_body(dialect: str, body: bytes) -> dict[str, Any]:
     """Return what the vendor's client makes of a complete answer."""
     if dialect == "anthropic":
-        message = _anthropic(body, stream=False).messages.create(
+        message = _messages(body, stream=False).create(
             model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]
         )
         return message.to_dict(mode="json")

@@ -167,12 +167,14 @@ def _server_lines(data: bytes) -> list[str]:
         return []
     if isinstance(server, ServerCall):
         given = bytes(server.arguments).decode()
-        asked = " | ".join(server.queries) or server.name
+        asked = " | ".join(server.queries) or server.tool
         return [
             f"{server.does}, run by the vendor: {asked}{'' if given == 'null' else f' {given}'}"
         ]
     lines = [f"{one.shown_title}  {one.url}\n" for one in server.sources]
     count = f"{len(lines)} source{'' if len(lines) == 1 else 's'}\n"
+    if server.image is not None:
+        lines.append(server.image.url or f"an image of type {server.image.media_type}")
     return [count, *lines, server.output, f"failed: {server.error}" if server.error else ""]
 
 

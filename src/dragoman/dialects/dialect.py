@@ -205,6 +205,8 @@ class Dialect:
     model_lists: ModelLists | None = None
     auth: AuthStyle = "bearer"  # how the vendor's clients send a key
     request_headers: tuple[tuple[str, str], ...] = ()  # sent with every request
+    # Headers without which the vendor ignores or refuses something in a body that was written here.
+    headers_for: Callable[[bytes], Mapping[str, str]] = lambda _body: {}
     # Headers that its clients alone send: they show the dialect of a request to a path that several dialects have.
     own_headers: tuple[str, ...] = ()
     key_parameters: tuple[str, ...] = ()  # parameters of a URL in which clients may send their key

@@ -68,6 +68,7 @@ HARMLESS: Final = frozenset(
         "reasoning_filled",
         "refusal_as_text",
         "schema_rewritten",
+        "server_tool_mapped",
         "stop_emulated",
         "system_midturn_emulated",
         "tool_choice_dropped",

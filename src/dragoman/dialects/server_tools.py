@@ -1,13 +1,14 @@
 """Vendor-run tools across dialects: their options, which upstreams run them, and how their state comes back.
 
 * options: every vendor's spelling to `ServerOptions`; which of them a target does not have
+* MCP servers: which of them another vendor may get, and what they are called there
 * capability: whether an upstream runs what a request needs, and the refusal if it does not
 * replay: a call and its result travel through a client of another dialect in an envelope, and return to the
   upstream that sent them
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -25,7 +26,14 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Opaque, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, ServerToolPart, Tool
-from dragoman.turn.server_tools import NO_OPTIONS, Place, ServerKind, ServerOptions
+from dragoman.turn.server_tools import (
+    NO_OPTIONS,
+    McpServer,
+    Place,
+    ServerCall,
+    ServerKind,
+    ServerOptions,
+)
 from dragoman.turn.tools import made_once
 
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
@@ -231,12 +239,98 @@ def written_place(place: Place | None) -> dict[str, object] | None:
     return {"type": "approximate", **given}
 
 
+# --- MCP servers --------------------------------------------------------------------------------------
+# A definition may hold keys of the user for a third party, and limits to what may be called there.  Another vendor gets
+# it only if nothing of that is lost and the operator trusts the vendor with the keys; else the tool is not declared.
+
+# What the dialects can say of a server, as `McpServer` names it.
+_MCP_WORDS: Final = {
+    "anthropic": frozenset({"allowed", "blocked", "token"}),
+    "responses": frozenset({"allowed", "token", "headers"}),
+    "gemini": frozenset({"token", "headers"}),
+}
+_BEARER: Final = re.compile(r"bearer\s+(\S+)", re.IGNORECASE)
+_NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def read_headers(headers: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the bearer token among the headers for an MCP server, and the other headers."""
+    token, others = "", []
+    for name, value in headers.items():
+        found = _BEARER.fullmatch(value.strip()) if name.lower() == "authorization" else None
+        if found:
+            token = found[1]
+        else:
+            others.append((name, value))
+    return token, tuple(others)
+
+
+def written_headers(server: McpServer) -> dict[str, str]:
+    """Return the headers for an MCP server where a dialect has no field for a token."""
+    token = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+    return {**token, **dict(server.headers)}
+
+
+def mcp_obstacle(tool: Tool, dialect: str, profile: Profile) -> str:
+    """Return why another vendor may not get the MCP servers of a tool; empty if it may."""
+    servers = options_of(tool).servers
+    if not servers:
+        return "unreadable"
+    return next((why for one in servers if (why := _obstacle(one, dialect, profile))), "")
+
+
+def _obstacle(server: McpServer, dialect: str, profile: Profile) -> str:
+    if server.own or not server.url:
+        return server.own or "no address"
+    if server.approval:
+        return "approval"
+    if server.has_credentials and not profile.mcp_credentials:
+        return "credentials"
+    words = _MCP_WORDS.get(dialect, frozenset())
+    if server.headers and "headers" not in words:
+        return "headers"
+    limits = {"allowed": server.allowed is not None, "blocked": bool(server.blocked)}
+    # Without its limits, the model could call what the client has excluded.
+    return "limits of tools" if any(limits[one] and one not in words for one in limits) else ""
+
+
+_MCP_HINT: Final = re.compile(rb'"mcp(?:_?[sS]ervers)?"')
+
+
+def may_have_mcp(body: bytes) -> bool:
+    """Return whether a request may define MCP servers: a fast check."""
+    return _MCP_HINT.search(body) is not None
+
+
+def mcp_secrets(request: Request) -> tuple[str, ...]:
+    """Return the user's secrets in the MCP servers of a request."""
+    servers = (one for tool in request.tools for one in options_of(tool).servers)
+    return tuple(secret for one in servers for secret in one.secrets if secret)
+
+
+def mcp_label(name: str) -> str:
+    """Return a server's name in the letters that every vendor takes."""
+    legal = _NO_LABEL.sub("_", name)[:64]
+    return legal if legal[:1].isalpha() else f"mcp_{legal}"
+
+
+def client_server_name(call: ServerCall, request: Request | None) -> str:
+    """Return the name that the client gave to the MCP server of a call."""
+    for tool in request.tools if request is not None else ():
+        for one in options_of(tool).servers:
+            if call.server in (one.name, mcp_label(one.name)):
+                return one.name
+    return call.server
+
+
 # --- which upstreams run it ---------------------------------------------------------------------------
 
 # The vendor whose tools a dialect was made for.
 _VENDORS: Final = {"anthropic": "anthropic", "responses": "openai", "gemini": "google"}
-# What translates: code of one vendor's container means the same in another's; stores and servers do not.
-TRANSLATED: Final = frozenset({ServerKind.WEB_SEARCH, ServerKind.WEB_FETCH, ServerKind.CODE})
+# What translates: code of one vendor's container means the same in another's; stores do not.
+TRANSLATED: Final = frozenset(
+    {ServerKind.WEB_SEARCH, ServerKind.WEB_FETCH, ServerKind.CODE, ServerKind.IMAGE}
+)
 
 
 def in_own_words(tool: Tool, profile: Profile) -> bool:
@@ -277,7 +371,14 @@ def can_run(tool: Tool, request: Request, dialect: str, profile: Profile) -> boo
         return False
     if not profile.server_tools_beside_functions and any(not one.server for one in request.tools):
         return False
-    return (own and dialect != "chat") or (does in TRANSLATED and options_of(tool).live)
+    if does is ServerKind.MCP:
+        return not mcp_obstacle(tool, dialect, profile)
+    return (own and dialect != "chat") or (does in TRANSLATED and may_search(tool, profile))
+
+
+def may_search(tool: Tool, profile: Profile) -> bool:
+    """Return whether a tool may become a live one of another vendor; Codex asks for a search of the cache alone."""
+    return options_of(tool).live or profile.cached_search == "live"
 
 
 def needed_tools(request: Request) -> tuple[Tool, ...]:
@@ -318,6 +419,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     """
     if runs_needed(request, dialect, profile):
         return
+    _refuse_mcp(request, dialect, profile)
     kinds = [*dict.fromkeys(map(_shown_kind, request.needed_tools))]
     named = " or ".join(f"`{kind}`" for kind in kinds)
     reason = (
@@ -328,6 +430,30 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     raise UntranslatableError(
         reason, path=path_of(request, "tools"), code="server_tool_unavailable"
     )
+
+
+def _refuse_mcp(request: Request, dialect: str, profile: Profile) -> None:
+    """Refuse MCP servers that the upstream could call and may not get."""
+    for tool in request.needed_tools:
+        if tool.does is not ServerKind.MCP or not profile.runs(ServerKind.MCP, dialect):
+            continue
+        match mcp_obstacle(tool, dialect, profile):
+            case "approval":
+                reason = (
+                    "the calls of this MCP server wait for the client's approval, which this model's provider does "
+                    'not offer; only `require_approval = "never"` can be translated'
+                )
+                code = "approval_unavailable"
+            case "credentials":
+                reason = (
+                    "this MCP server comes with credentials of the user, which go to no other provider; a route with "
+                    "server_tools = { mcp = true } allows it"
+                )
+                code = "server_tool_unavailable"
+            case why:
+                reason = f"this MCP server cannot be declared to this model's provider: {why}"
+                code = "server_tool_unavailable"
+        raise UntranslatableError(reason, path=tool.path, code=code)
 
 
 def _shown_kind(tool: Tool) -> str:

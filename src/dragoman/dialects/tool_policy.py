@@ -61,9 +61,12 @@ def flat_name(tool: Tool, losses: list[Loss]) -> str:
 def function_description(tool: Tool, losses: list[Loss], *, examples: bool = True) -> str:
     """Return the description of a tool that becomes a plain function.
 
+    A vendor's own tool that the client runs, such as a shell, gets the schema that the vendor publishes for it.
     The grammar of a free-form tool and, with `examples`, examples of its input become part of the text.
     """
     description = tool.description
+    if tool.kind and tool.flavor is Flavor.FUNCTION:
+        losses.append(Loss("schema_rewritten", tool.path, f"{tool.kind} became a function"))
     if tool.grammar is not None:
         losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
         syntax, definition = tool.grammar

@@ -85,6 +85,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     searches: int = 0
     fetches: int = 0
     code_runs: int = 0
+    mcp_calls: int = 0
+    images: int = 0
     retries: int = field(default_factory=int)
     continued: int = 0  # requests that continued an answer which its upstream paused
     resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
@@ -277,6 +279,8 @@ class Logger:
                     ("searches", record.searches),
                     ("fetches", record.fetches),
                     ("code runs", record.code_runs),
+                    ("mcp calls", record.mcp_calls),
+                    ("images", record.images),
                     ("continued", record.continued),
                 )
                 if number

@@ -209,6 +209,10 @@ class Metrics:
             count("server_calls", upstream, ServerKind.WEB_FETCH.value, by=record.fetches)
         if record.code_runs:
             count("server_calls", upstream, ServerKind.CODE.value, by=record.code_runs)
+        if record.mcp_calls:
+            count("server_calls", upstream, ServerKind.MCP.value, by=record.mcp_calls)
+        if record.images:
+            count("server_calls", upstream, ServerKind.IMAGE.value, by=record.images)
         for code in record.warnings:
             count("losses", code)
         for found in record.native_found:

@@ -113,9 +113,11 @@ def extra_fields(hop: Hop, route: Route, body: bytes) -> bytes:
 
 
 def upstream_headers(
-    hop: Hop, route: Route, client: Mapping[str, str], *, same_dialect: bool
+    hop: Hop, route: Route, client: Mapping[str, str], *, same_dialect: bool, body: bytes = b""
 ) -> dict[str, str]:
     """Return what a request carries upstream; of the client's headers only what is meant for it.
+
+    `body` is what was written for the upstream, if that was translated.
 
     Raises:
         MalformedError: such a header of the client's is not UTF-8.
@@ -138,6 +140,8 @@ def upstream_headers(
     for extra in (upstream.headers, route.headers):
         for name, value in extra.items():
             headers[name.lower()] = value.value if isinstance(value, Secret) else value
+    for name, value in spoken.headers_for(body).items():
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
     return headers
 
 

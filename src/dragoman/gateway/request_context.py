@@ -291,6 +291,8 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         searches=0 if usage is None else usage.searches,
         fetches=0 if usage is None else usage.fetches,
         code_runs=0 if usage is None else usage.code_runs,
+        mcp_calls=0 if usage is None else usage.mcp_calls,
+        images=0 if usage is None else usage.images,
         retries=outcome.retries,
         continued=outcome.continued,
         resting=outcome.resting,

@@ -25,6 +25,7 @@ from dragoman.gateway.config.settings import (
     ModelFacts,
     ProfileChanges,
     Route,
+    RouteServerTools,
     Server,
     Settings,
     TimeoutChanges,
@@ -50,6 +51,7 @@ _TIERS: Final[dict[Literal["haiku", "sonnet", "opus"], tuple[str, ...]]] = {
     "sonnet": ("claude-*sonnet*", "sonnet"),
     "opus": ("claude-*opus*", "opus"),
 }
+_NO_SERVER_TOOLS: Final = RouteServerTools()
 _CHOICES: Final = 128  # models of one route whose targets are kept
 DIRECT: Final = "direct"  # the name of the route of requests that name their upstream
 ONLY: Final = "only"  # the name of the route to the only upstream there is
@@ -381,7 +383,10 @@ def _resolved_profile(
     changes = own.get(name.strip().lower())
     found = find_profile(name) if changes is None else _changed_profile(name, changes)
     if upstream.tool_calls:
-        return structs.replace(found, tool_calls=upstream.tool_calls)
+        found = structs.replace(found, tool_calls=upstream.tool_calls)
+    tools = route.server_tools
+    if tools != _NO_SERVER_TOOLS:
+        found = structs.replace(found, mcp_credentials=tools.mcp, cached_search=tools.cached_search)
     return found
 
 

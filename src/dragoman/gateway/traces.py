@@ -207,6 +207,8 @@ class AttemptTrace:
             ServerKind.WEB_SEARCH: usage.searches,
             ServerKind.WEB_FETCH: usage.fetches,
             ServerKind.CODE: usage.code_runs,
+            ServerKind.MCP: usage.mcp_calls,
+            ServerKind.IMAGE: usage.images,
         }
         for kind, number in counts.items():
             if number:

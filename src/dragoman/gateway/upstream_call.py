@@ -316,6 +316,7 @@ class UpstreamCall:
             self._accepted.choice.route,
             self._context.headers,
             same_dialect=not self._written.translates,
+            body=self._written.body if self._written.translates else b"",
         )
         if self._trace is not None:
             headers |= self._trace.headers()

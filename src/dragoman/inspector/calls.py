@@ -112,7 +112,7 @@ def find_vendor_calls(events: Sequence[Event]) -> list[VendorCall]:
             case ServerCall() as asked if len(calls) < _MOST_CALLS:
                 given = bytes(asked.arguments).decode("utf-8", "replace")
                 calls[event.call_id] = VendorCall(
-                    does=asked.name or str(asked.does),
+                    does=asked.tool or str(asked.does),
                     block=event.index,
                     upstream_id=event.call_id,
                     queries=[one[:_ADDRESS_CHARS] for one in asked.queries[:_MOST_QUERIES]],
@@ -122,7 +122,9 @@ def find_vendor_calls(events: Sequence[Event]) -> list[VendorCall]:
                 call = calls[event.call_id]
                 call.state = "failed" if found.error else "complete"
                 call.error = found.error[:_TITLE_CHARS]
-                call.output = found.output[:ARGUMENT_CHARS]
+                image = found.image
+                made = "" if image is None else image.url or f"an image of type {image.media_type}"
+                call.output = (found.output or made)[:ARGUMENT_CHARS]
                 call.sources = [
                     Source(one.shown_title[:_TITLE_CHARS], one.url[:_ADDRESS_CHARS])
                     for one in found.sources[:_MOST_SOURCES]

@@ -26,7 +26,12 @@ _OPENAI: Final = Profile(
     tool_content="parts",
     supports_strict=True,
     supports_custom_tools=True,
-    server_tools=("responses/web_search", "responses/code_execution"),
+    server_tools=(
+        "responses/web_search",
+        "responses/code_execution",
+        "responses/mcp",
+        "responses/image_generation",
+    ),
     chat_search="options",  # of its search models only, see `for_model`
     vendor_tools=True,
     supports_verbosity=True,
@@ -49,7 +54,12 @@ _ANTHROPIC: Final = Profile(
     tool_content="parts",
     tool_images="native",
     supports_strict=True,
-    server_tools=("anthropic/web_search", "anthropic/web_fetch", "anthropic/code_execution"),
+    server_tools=(
+        "anthropic/web_search",
+        "anthropic/web_fetch",
+        "anthropic/code_execution",
+        "anthropic/mcp",
+    ),
     vendor_tools=True,
     drop_sampling=True,  # recent models answer 400
     max_temperature=1.0,
@@ -77,7 +87,7 @@ _GEMINI_API: Final = Profile(
     tool_content="parts",
     tool_images="native",
     supports_parallel_flag=False,
-    server_tools=("gemini/web_search", "gemini/web_fetch", "gemini/code_execution"),
+    server_tools=("gemini/web_search", "gemini/web_fetch", "gemini/code_execution", "gemini/mcp"),
     search_options=(),
     vendor_tools=True,
     vendor_sampling=True,
@@ -303,6 +313,7 @@ _ALL: Final = (
         _GEMINI_API,
         name="vertex",
         description="Gemini models on Google Cloud's Vertex AI",
+        server_tools=("gemini/web_search", "gemini/web_fetch", "gemini/code_execution"),
         search_options=("blocked",),  # AI Studio refuses `excludeDomains`
     ),
     Profile(
@@ -312,6 +323,7 @@ _ALL: Final = (
         midturn_system=False,
         documents=False,
         supports_strict=True,
+        server_tools=("responses/mcp",),
         chat_search="browser",  # or "compound", see `for_model`
         supports_logprobs=False,  # a 400 if asked for
         replay_reasoning="never",
@@ -323,7 +335,7 @@ _ALL: Final = (
         user_field="user",
         documents=False,
         supports_strict=True,
-        server_tools=("responses/web_search", "responses/code_execution"),
+        server_tools=("responses/web_search", "responses/code_execution", "responses/mcp"),
         chat_search="xai",
         search_options=("allowed", "blocked", "max_uses"),
         search_domains=5,
@@ -453,6 +465,22 @@ VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
 
 # What the models of one API differ in, by its dialect and by how their names begin; the first that fits counts.
 _GEMINI_MODELS: Final[tuple[tuple[re.Pattern[str], dict[str, object]], ...]] = (
+    # Models that make images.
+    (
+        re.compile(r"gemini-2\.5-[a-z-]*image"),
+        {
+            "reasoning_control": "none",
+            "json_schema_with_tools": False,
+            "requires_call_signatures": False,
+            "server_tools": ("gemini/image_generation",),
+            "server_tools_beside_functions": False,  # a 400
+            "tool_images": "follow_up",
+        },
+    ),
+    (
+        re.compile(r"gemini-(?:[3-9]|\d\d)[.0-9]{0,4}-[a-z-]*image"),
+        {"server_tools": ("gemini/web_search", "gemini/image_generation")},
+    ),
     (
         re.compile(r"gemini-2\.5"),
         {

@@ -29,7 +29,7 @@ _SEARCH: Final = frozenset({"web_search"})
 _CHAT_KINDS: Final[dict[str, frozenset[str]]] = {
     "": frozenset(),
     "options": _SEARCH,
-    "openrouter": _SEARCH | {"web_fetch", "code_execution"},
+    "openrouter": _SEARCH | {"web_fetch", "code_execution", "image_generation"},
     "kimi": _SEARCH,
     "zai": _SEARCH,
     "qwen": _SEARCH,
@@ -93,6 +93,10 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
             them.
         search_domains: How many domains a web search may be limited to; with more, it is not limited.
         chat_search: How its Chat API is asked for a web search; empty: it has none.
+        mcp_credentials: May get the credentials that clients of other vendors have for MCP servers.  Set by a
+            route alone.
+        cached_search: What becomes of a search that its client limits to the vendor's cache, where there is no such
+            search: `drop`, or `live`.  Set by a route alone.
         vendor_tools: Has every tool of its dialect's vendor.
         vendor_models: A model of its dialect's vendor brings the vendor's tools along.
         betas: Takes the `anthropic-beta` header of a Messages client.
@@ -187,6 +191,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     search_options: tuple[str, ...] = ("allowed", "place", "context", "max_uses")
     search_domains: int = 20  # that a web search may be limited to; with more, it is not limited
     chat_search: ChatSearch = ""  # how its Chat API is asked for a web search
+    mcp_credentials: bool = False  # of clients of other vendors; set by a route alone
+    cached_search: Literal["drop", "live"] = "drop"  # where there is none; set by a route alone
     vendor_tools: bool = False  # has every tool of its dialect's vendor
     vendor_models: bool = False  # a model of its dialect's vendor brings the vendor's tools along
     betas: bool = True  # takes the `anthropic-beta` header of a Messages client

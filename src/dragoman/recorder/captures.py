@@ -36,7 +36,7 @@ from dragoman.recorder.lines import (
 )
 from dragoman.recorder.recording import RecordingError, recording_of
 from dragoman.recorder.replay import replay
-from dragoman.recorder.writer import SECRET_HEADERS, credentials_of
+from dragoman.recorder.writer import SECRET_HEADERS, credentials_of, mcp_credentials_of
 from dragoman.redaction import Blotter
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024  # of a response that is compressed
@@ -285,7 +285,7 @@ def recording_lines(capture: Capture) -> list[Line]:
     except msgspec.DecodeError as error:
         raise RecordingError(f"{capture.path}: the request cannot be read: {error}") from error
     identity = sha256(capture.request_body + capture.body + str(capture.time).encode()).hexdigest()
-    lines = _lines(_without_secrets(capture), name, asked, f"req_{identity[:24]}")
+    lines = _lines(_without_secrets(capture, name), name, asked, f"req_{identity[:24]}")
     recording = recording_of(lines)
     status = capture.status
     if recording.answered is not None:
@@ -327,9 +327,10 @@ def _joined(capture: Capture, name: str) -> Capture:
     return msgspec.structs.replace(capture, request_body=body, path=path)
 
 
-def _without_secrets(capture: Capture) -> Capture:
+def _without_secrets(capture: Capture, name: str) -> Capture:
     """Overwrite credentials, as the gateway's recordings do."""
-    blot = Blotter(tuple(credentials_of(capture.request_headers))).blot
+    own = credentials_of(capture.request_headers)
+    blot = Blotter((*own, *mcp_credentials_of(name, capture.request_body))).blot
 
     def clean(headers: dict[str, str]) -> dict[str, str]:
         return {

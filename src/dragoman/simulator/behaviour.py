@@ -8,11 +8,19 @@ import msgspec
 
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
-from dragoman.simulator.play import Json, ReceivedRequest, Reply, SimulatedCall, SimulatedSearch
+from dragoman.simulator.play import (
+    Json,
+    ReceivedRequest,
+    Reply,
+    SimulatedCall,
+    SimulatedMcpCall,
+    SimulatedSearch,
+)
 from dragoman.simulator.samples import sample
 from dragoman.simulator.searches import NO_SEARCH, is_due
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
+from dragoman.turn.server_tools import ServerKind
 
 _SHORT: Final = 120  # characters of the user's text that the answer repeats
 _CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
@@ -29,19 +37,20 @@ def compose(asked: ReceivedRequest) -> Reply:
     if step is not None:
         return _directed(asked, step)
     thought = _thought(conversation[-1]) if _thinks(asked.request) else ""
-    searches = searches_of(asked)
+    searches, mcp_calls = searches_of(asked), mcp_calls_of(asked)
     if _calls_now(asked.request, conversation[-1]):
         tools = callable_tools(asked.request)
         tool = _chosen(tools, conversation[-1].text)
         return Reply(
             reasoning=thought,
             searches=searches,
+            mcp_calls=mcp_calls,
             text=f"I will use `{tool.name}`.",
             calls=(plausible_call(asked, tool, 0),),
             finish="tool_calls",
         )
     text = _answer(asked.request, conversation)
-    return Reply(reasoning=thought, searches=searches, text=text)
+    return Reply(reasoning=thought, searches=searches, mcp_calls=mcp_calls, text=text)
 
 
 def callable_tools(request: Request) -> list[Tool]:
@@ -92,6 +101,27 @@ def searches_of(asked: ReceivedRequest, host: str = "") -> tuple[SimulatedSearch
     return (SimulatedSearch(_short(last.text)),)
 
 
+def mcp_calls_of(
+    asked: ReceivedRequest, directed: Sequence[DirectedCall] = ()
+) -> tuple[SimulatedMcpCall, ...]:
+    """Return the calls of MCP servers: those of directives, or one if the request needs them."""
+    declared = [
+        server
+        for tool in asked.request.tools
+        if tool.server_options is not None
+        for server in tool.server_options.servers
+    ]
+    if not declared:
+        return ()
+    first = declared[0]
+    if not directed and ServerKind.MCP in asked.request.needed:
+        directed = (DirectedCall((first.allowed or ("list_notes",))[0], {"about": "everything"}),)
+    return tuple(
+        SimulatedMcpCall(server=first.name, name=one.name, arguments=_json(one.arguments))
+        for one in directed
+    )
+
+
 def call_id(asked: ReceivedRequest, number: int) -> str:
     """Return the id of a call, unique to this request."""
     digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
@@ -125,6 +155,7 @@ def _directed(asked: ReceivedRequest, step: Step) -> Reply:
     return Reply(
         reasoning=step.think,
         searches=tuple(map(SimulatedSearch, step.searches)),
+        mcp_calls=mcp_calls_of(asked, step.mcp_calls) if step.mcp_calls else (),
         text=step.text,
         calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",

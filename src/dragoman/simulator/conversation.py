@@ -5,6 +5,7 @@ A directive is a line in the user's text that says exactly what the model answer
     sim: think TEXT
     sim: say TEXT
     sim: search QUERY                         the vendor searches the web before it answers
+    sim: mcp NAME {"json": "arguments"}       the vendor calls a tool of the request's first MCP server
     sim: call NAME {"json": "arguments"}      several lines: parallel calls of one answer
     sim: then                                 the following lines are for the next answer, after the tools' results
 
@@ -114,6 +115,7 @@ class Step(Struct, frozen=True):
     think: str = ""
     text: str = ""
     searches: tuple[str, ...] = ()
+    mcp_calls: tuple[DirectedCall, ...] = ()
     calls: tuple[DirectedCall, ...] = ()
 
 
@@ -166,11 +168,13 @@ def parse_directives(text: str) -> list[Step]:
             case "search":
                 searches = (*last.searches, _text(rest))
                 steps[-1] = msgspec.structs.replace(last, searches=searches)
+            case "mcp":
+                steps[-1] = msgspec.structs.replace(last, mcp_calls=(*last.mcp_calls, _call(rest)))
             case "call":
                 steps[-1] = msgspec.structs.replace(last, calls=(*last.calls, _call(rest)))
             case _:
                 raise MalformedError(
-                    f"no directive `sim: {verb}`; there are say, think, search, call and then"
+                    f"no directive `sim: {verb}`; there are say, think, search, mcp, call and then"
                 )
     return steps
 

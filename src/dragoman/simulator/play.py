@@ -86,10 +86,23 @@ class SimulatedSearch(Struct, frozen=True):
         )
 
 
+class SimulatedMcpCall(Struct, frozen=True, kw_only=True):
+    """One call of an MCP server's tool that the simulated vendor makes itself."""
+
+    server: str
+    name: str
+    arguments: str  # a JSON object
+
+    @property
+    def output(self) -> str:
+        return f"{self.name} of {self.server} returned 3 notes."
+
+
 class Reply(Struct, frozen=True, kw_only=True):
-    """One answer: reasoning, then searches, then text, then calls."""
+    """One answer: reasoning, then searches and calls of MCP servers, then text, then calls."""
 
     reasoning: str = ""
+    mcp_calls: tuple[SimulatedMcpCall, ...] = ()
     searches: tuple[SimulatedSearch, ...] = ()  # the text cites the first source of the first one
     blocks: tuple[Fields, ...] = ()  # Messages: what comes between reasoning and text
     text: str = ""

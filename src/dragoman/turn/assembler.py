@@ -602,4 +602,6 @@ def _with_runs(usage: Usage, ran: Sequence[ServerKind]) -> Usage:
         searches=usage.searches or ran.count(ServerKind.WEB_SEARCH),
         fetches=usage.fetches or ran.count(ServerKind.WEB_FETCH),
         code_runs=usage.code_runs or ran.count(ServerKind.CODE),
+        mcp_calls=usage.mcp_calls or ran.count(ServerKind.MCP),
+        images=usage.images or ran.count(ServerKind.IMAGE),
     )

@@ -390,6 +390,8 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
         searches: Web searches that the vendor ran for the answer.
         fetches: Pages that the vendor read.
         code_runs: Runs of code in the vendor's container.
+        mcp_calls: Calls of MCP servers' tools that the vendor made.
+        images: Images that the model or the vendor made.
     """
 
     input_tokens: int = 0
@@ -404,6 +406,8 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
     searches: int = 0
     fetches: int = 0
     code_runs: int = 0
+    mcp_calls: int = 0
+    images: int = 0
 
     @property
     def prompt_tokens(self) -> int:

@@ -13,6 +13,9 @@ from msgspec import Raw, Struct
 
 # Sources of one answer that are collected from its citations.
 MAX_SOURCES: Final = 100
+# A user, or a query, which may be a key.
+_SECRET_ADDRESS: Final = re.compile(r"://[^/?#]*@|\?")
+_QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
 _HOST: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:\[\]]+)")
 
 
@@ -51,6 +54,41 @@ class Place(Struct, frozen=True, gc=False, omit_defaults=True):
     timezone: str = ""
 
 
+class McpServer(Struct, frozen=True, gc=False, kw_only=True):
+    """A remote MCP server whose tools the vendor calls for the model.
+
+    Attributes:
+        name: The client's name for it, which answers repeat.
+        url: Its address.
+        allowed: The only tools of the server that may be called; None: all of them.
+        blocked: Tools of the server that may not be called.
+        token: A bearer token for the server: a secret of the user.
+        headers: Headers for the server: secrets of the user too.
+        approval: The client wants to approve calls before they run.
+        own: What only the vendor of the client's dialect can do with it; empty: nothing.
+    """
+
+    name: str
+    url: str = ""
+    allowed: tuple[str, ...] | None = None
+    blocked: tuple[str, ...] = ()
+    token: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    approval: bool = False
+    own: str = ""
+
+    @property
+    def has_credentials(self) -> bool:
+        """A vendor that gets the server's definition can act as the user there; keys are often part of an address."""
+        return bool(self.token or self.headers or _SECRET_ADDRESS.search(self.url))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be logged or recorded."""
+        values = [value for _, value in self.headers]
+        return (self.token, *values, *_QUERY_VALUE.findall(self.url))
+
+
 class ServerOptions(Struct, frozen=True, gc=False, kw_only=True):
     """How a client sets up a vendor-run tool; an empty field was not given.
 
@@ -64,6 +102,7 @@ class ServerOptions(Struct, frozen=True, gc=False, kw_only=True):
         max_tokens: How much of a page is read.
         live: False: only what the vendor has in its cache, without traffic to the web.
         always: The tool runs whatever the model decides.
+        servers: The MCP servers whose tools may be called.
         rest: Names of options that have no place above.
     """
 
@@ -76,6 +115,7 @@ class ServerOptions(Struct, frozen=True, gc=False, kw_only=True):
     max_tokens: int | None = None
     live: bool = True
     always: bool = False
+    servers: tuple[McpServer, ...] = ()
     rest: tuple[str, ...] = ()
 
 
@@ -117,12 +157,27 @@ class ServerCall(Struct, frozen=True, gc=False, tag="call", tag_field="is"):
         queries: Searches: what was searched for; empty if the vendor does not say.  Fetches: the address.
         arguments: Other tools: what they were called with, as JSON; for code `{"code": …}`.
         name: MCP: the tool's name.
+        server: MCP: the name of the server that has the tool.
     """
 
     does: ServerKind
     queries: tuple[str, ...] = ()
     arguments: Raw = Raw(b"null")
     name: str = ""
+    server: str = ""
+
+    @property
+    def tool(self) -> str:
+        """The name of an MCP server's tool, behind that of the server; empty for other tools."""
+        return f"{self.server}.{self.name}" if self.server and self.name else self.name
+
+
+class MadeImage(Struct, frozen=True, gc=False, omit_defaults=True):
+    """An image that a model or a tool made: its content as base64, or an address."""
+
+    data: str = ""
+    media_type: str = "image/png"
+    url: str = ""
 
 
 class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
@@ -134,6 +189,7 @@ class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
         output: What code or a remote tool printed; the text of a page.
         error: Why it failed, in Anthropic's words; empty: it did not fail.
         return_code: Of code: 0 if it succeeded.
+        image: The image that was made.
     """
 
     does: ServerKind
@@ -141,6 +197,7 @@ class ServerResult(Struct, frozen=True, gc=False, tag="result", tag_field="is"):
     output: str = ""
     error: str = ""
     return_code: int | None = None
+    image: MadeImage | None = None
 
 
 # Why a tool failed.
@@ -152,16 +209,27 @@ def summary_of(server: ServerCall | ServerResult) -> str:
     """Return what a tool was asked or found, for a model whose API has no place for it."""
     word = str(server.does).replace("_", " ")
     if isinstance(server, ServerCall):
-        about = " | ".join(server.queries) or server.name
+        about = " | ".join(server.queries) or _called(server)
         return f"[{word}: {about}]" if about else f"[{word}]"
     if server.error:
-        return f"[{word} failed: {server.error}]"
+        return f"[{word} failed: {server.output[:_MOST_OUTPUT] or server.error}]"
     lines = [f"{one.shown_title} — {one.url}" for one in server.sources[:_MOST_LINES]]
+    if server.image is not None:
+        lines.append(server.image.url or f"an image of type {server.image.media_type}")
     if server.output:
         lines.append(server.output[:_MOST_OUTPUT])
     listed = "\n".join(lines)
     return f"[{word} result:\n{listed}]" if listed else f"[{word} result: not shown]"
 
 
+def _called(call: ServerCall) -> str:
+    """Return the tool of an MCP server and what it was called with."""
+    if not call.name:
+        return ""
+    asked = bytes(call.arguments).decode("utf-8", "replace")[:_MOST_ARGUMENTS]
+    return call.tool if asked in ("null", "{}") else f"{call.tool} {asked}"
+
+
+_MOST_ARGUMENTS: Final = 1000  # characters of arguments that are shown in a summary
 _MOST_LINES: Final = 10  # sources that are shown in a summary
 _MOST_OUTPUT: Final = 4000  # characters of output there

@@ -599,7 +599,6 @@ def test_code_of_google_runs_at_other_vendors(target: str, name: str, word: byte
     ("tool", "name"),
     [
         ({"type": "file_search", "vector_store_ids": ["vs_1"]}, "anthropic"),
-        ({"type": "mcp", "server_label": "x", "server_url": "https://x.example"}, "anthropic"),
         ({"type": "image_generation"}, "anthropic"),
     ],
 )
@@ -615,3 +614,72 @@ def test_what_means_nothing_elsewhere_is_refused_or_dropped(
         (loss.code, loss.detail) for loss in made.losses if loss.code.startswith("server")
     ]
     assert b"x.example" not in made.body
+
+
+# --- strict targets -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "kept"),
+    [
+        ("anthropic", "anthropic", {"allowed_domains", "blocked_domains"}),
+        ("responses", "openai", {"allowed_domains"}),
+        ("gemini", "gemini-api", set()),
+        ("chat", "openrouter", {"allowed_domains", "blocked_domains"}),
+        ("chat", "moonshot", set()),
+    ],
+)
+@pytest.mark.parametrize("option", ["", "allowed_domains", "blocked_domains"])
+def test_a_strict_target_refuses_lost_domains_and_nothing_else_of_a_search(
+    target: str, name: str, kept: set[str], option: str
+) -> None:
+    tool = SEARCH["anthropic"] | ({option: ["a.org"]} if option else {})
+    del tool["max_uses"]
+    body = json.dumps(request("anthropic", tools=[tool])).encode()
+    options: dict[str, Any] = {"source": "anthropic", "target": target, "profile": name}
+    if not option or option in kept:
+        assert translate_request(body, strict=True, continues=True, **options).body
+        return
+
+    with pytest.raises(UntranslatableError, match=option) as caught:
+        translate_request(body, strict=True, continues=True, **options)
+    assert "tool_option_dropped" == caught.value.code
+
+
+# --- tools of a vendor that the client runs -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("bash_20250124", "bash"),
+        ("text_editor_20250728", "str_replace_based_edit_tool"),
+        ("memory_20250818", "memory"),
+    ],
+)
+def test_tools_that_the_client_runs_are_functions_elsewhere(
+    kind: str, name: str, target: str
+) -> None:
+    body = request("anthropic", tools=[{"type": kind, "name": name}])
+    made = translated("anthropic", target, body)
+
+    assert f'"name":"{name}"'.encode() in made.body
+    assert b'"command"' in made.body
+    assert kind.encode() not in made.body
+    assert ["schema_rewritten"] == [loss.code for loss in made.losses if loss.path == "$.tools[0]"]
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize(
+    ("source", "tool"),
+    [
+        ("anthropic", {"type": "computer_20250124", "name": "computer"}),
+        ("responses", {"type": "computer_use_preview", "environment": "linux"}),
+    ],
+)
+def test_computer_use_is_refused_elsewhere(source: str, tool: dict[str, Any], target: str) -> None:
+    with pytest.raises(UntranslatableError) as caught:
+        translated(source, target, request(source, tools=[tool]))
+
+    assert 400 == caught.value.http_status

@@ -40,6 +40,8 @@ RECORD = RequestRecord(
     searches=4,
     fetches=1,
     code_runs=2,
+    mcp_calls=3,
+    images=1,
     retries=1,
     continued=2,
     resting=("local",),
@@ -115,7 +117,7 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
     assert (
         "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s waited 0.08s first 0.34s"
         "  in 1200 (800 cached) out 345 (20 reasoning)  cost $0.00002  calls 3 Bash,Read"
-        "  searches 4  fetches 1  code runs 2  continued 2  ended tool_calls"
+        "  searches 4  fetches 1  code runs 2  mcp calls 3  images 1  continued 2  ended tool_calls"
         "  retries 1  resting local  full zai  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
         "  found kimi in reasoning: 1 call; kimi in content: 2 calls,"
         " native_closer_missing 2 times (no closing marker: Bash)"

@@ -58,9 +58,17 @@ def test_uses_of_tools_that_the_vendor_runs_are_counted_by_kind() -> None:
     metrics = Metrics(dict)
     once = RequestRecord(time=0.0, id="a", path="/v1/messages", upstream="up", searches=2)
     metrics.request(once)
-    metrics.request(structs.replace(once, searches=1, fetches=3, code_runs=4))
+    more = {"fetches": 3, "code_runs": 4, "mcp_calls": 5, "images": 6}
+    metrics.request(structs.replace(once, searches=1, **more))
     page = metrics.page().decode()
 
-    for tool, number in (("web_search", 3), ("web_fetch", 3), ("code_execution", 4)):
+    counts = {
+        "web_search": 3,
+        "web_fetch": 3,
+        "code_execution": 4,
+        "mcp": 5,
+        "image_generation": 6,
+    }
+    for tool, number in counts.items():
         line = f'dragoman_server_calls_total{{tool="{tool}",upstream="up"}} {number}.0'
         assert line in page

@@ -42,11 +42,13 @@ FOR_OPERATORS = {
     "json_schema_with_tools",  # of Gemini models, see _GEMINI_MODELS
     "server_tools_beside_functions",  # the same
     "betas",
+    "cached_search",  # a route sets it
     "content_parts",
     "cumulative",
     "default_max_output",
     "lenient_eof",
     "max_output_tokens",
+    "mcp_credentials",  # a route sets it
     "tool_calls",
 }
 each_profile = pytest.mark.parametrize("one", PROFILES.values(), ids=PROFILES)

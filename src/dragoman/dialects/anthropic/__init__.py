@@ -19,6 +19,7 @@ from dragoman.dialects.anthropic.request_writer import (
     continue_request,
     encode_request,
     fit_tools,
+    headers_for,
     misfits,
     without_instructions,
 )
@@ -54,6 +55,7 @@ DIALECT: Final = Dialect(
     strip_billing=strip_billing_body,
     auth="x-api-key",
     request_headers=(("anthropic-version", "2023-06-01"),),
+    headers_for=headers_for,
     own_headers=("anthropic-version",),
     client_headers=("anthropic-version",),
     beta_headers=("anthropic-beta",),

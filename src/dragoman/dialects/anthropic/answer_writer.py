@@ -13,7 +13,7 @@ from dragoman.dialects.anthropic.errors import error_event
 from dragoman.dialects.encoding import encode, escaped, one_line
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.server_tools import NULL, minted_id, seal_server
+from dragoman.dialects.server_tools import NULL, client_server_name, minted_id, seal_server
 from dragoman.turn.answer import PART_BREAK, Block
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -168,12 +168,14 @@ def split_input(raw: Raw) -> tuple[bytes, bytes]:
 # --- vendor-run tools of other vendors --------------------------------------------------------------
 # The vendor's strictest readers (AI SDK, zod) demand each of these fields, and strings where strings are.
 
-_SERVER_ID: Final = "srvtoolu_"
+SERVER_ID: Final = "srvtoolu_"
+MCP_ID: Final = "mcptoolu_"
 # How the vendor calls the tools and their results.
 _NAMES: Final = {
     ServerKind.WEB_SEARCH: "web_search",
     ServerKind.WEB_FETCH: "web_fetch",
     ServerKind.CODE: "code_execution",
+    ServerKind.MCP: "mcp",
 }
 
 
@@ -202,6 +204,14 @@ class ServerBlocks:
         return [] if call.does is ServerKind.WEB_FETCH else [self._written(block.call_id, call)]
 
     def _written(self, call_id: str, call: ServerCall) -> dict[str, object]:
+        if call.does is ServerKind.MCP:
+            return {
+                "type": "mcp_tool_use",
+                "id": self._id(call_id, MCP_ID),
+                "name": call.name,
+                "server_name": client_server_name(call, self._exchange.request),
+                "input": _input_of(call),
+            }
         return {
             "type": "server_tool_use",
             "id": self._id(call_id),
@@ -221,6 +231,8 @@ class ServerBlocks:
             detail = "a page without its text"
             self._losses.append(Loss("server_block_dropped", f"block {index}", detail))
             return []
+        if result.does is ServerKind.MCP:
+            return [self._mcp_result(block.call_id, result)]
         name = _NAMES[result.does]
         written = {
             "type": f"{name}_tool_result",
@@ -229,8 +241,17 @@ class ServerBlocks:
         }
         return [self._written(block.call_id, call), written] if fetched else [written]
 
-    def _id(self, call_id: str) -> str:
-        return minted_id(_SERVER_ID, self._exchange.seed, call_id)
+    def _mcp_result(self, call_id: str, result: ServerResult) -> dict[str, object]:
+        text = result.output or result.error
+        return {
+            "type": "mcp_tool_result",
+            "tool_use_id": self._id(call_id, MCP_ID),
+            "is_error": bool(result.error),
+            "content": [{"type": "text", "text": text}] if text else [],
+        }
+
+    def _id(self, call_id: str, prefix: str = SERVER_ID) -> str:
+        return minted_id(prefix, self._exchange.seed, call_id)
 
     def _content(self, block: BlockStart | Block, result: ServerResult, name: str) -> object:
         if result.error:
@@ -270,7 +291,7 @@ class ServerBlocks:
 
 
 def _input_of(call: ServerCall) -> object:
-    if call.does is ServerKind.CODE:
+    if call.does in (ServerKind.CODE, ServerKind.MCP):
         return call.arguments if call.arguments != NULL else {}
     field = "url" if call.does is ServerKind.WEB_FETCH else "query"
     return {field: " | ".join(call.queries)} if call.queries else {}
@@ -520,7 +541,7 @@ class MessagesWriter:
             return self._whole(event.raw, called=event.kind is BlockKind.SERVER_CALL)
         out: list[bytes] = []
         for block in self._foreign_blocks(event, reasoned=reasoned):
-            called = block["type"] == "server_tool_use"
+            called = block["type"] in ("server_tool_use", "mcp_tool_use")
             out += [self._close(), self._whole(Raw(encode(block)), called=called)]
         return b"".join(out)
 

@@ -43,6 +43,7 @@ _HITS: Final[msgspec.json.Decoder[list[schema.SearchHit]]] = msgspec.json.Decode
 )
 _FOUND: Final = msgspec.json.Decoder(schema.ServerFound)
 _PAGE: Final = msgspec.json.Decoder(schema.FetchedPage)
+_STRING: Final = msgspec.json.Decoder(str)
 _TEXTS: Final[msgspec.json.Decoder[list[schema.ServerText]]] = msgspec.json.Decoder(
     list[schema.ServerText]
 )
@@ -451,8 +452,11 @@ def read_server_call(raw: Raw) -> tuple[str, ServerCall] | None:
     wire = decode_or_none(_SERVER, raw)
     if wire is None or not wire.id:
         return None
-    mcp = wire.type == "mcp_tool_use"
-    does = ServerKind.MCP if mcp else _DOES.get(wire.name or "", ServerKind.OTHER)
+    if wire.type == "mcp_tool_use":
+        arguments = wire.input or Raw(b"{}")
+        name, server = wire.name or "", wire.server_name or ""
+        return wire.id, ServerCall(ServerKind.MCP, (), arguments, name, server)
+    does = _DOES.get(wire.name or "", ServerKind.OTHER)
     asked = decode_or_none(_INPUT, wire.input) or schema.ServerInput()
     queries = tuple(one for one in (asked.query, asked.url) if one)
     if does is ServerKind.CODE:
@@ -492,5 +496,7 @@ def read_server_result(raw: Raw) -> tuple[str, ServerResult] | None:
 
 def _mcp_result(wire: schema.ServerBlock) -> ServerResult:
     texts = decode_or_none(_TEXTS, wire.content) or []
-    output = "\n".join(one.text for one in texts if one.text)
+    output = decode_or_none(_STRING, wire.content) or "\n".join(
+        one.text for one in texts if one.text
+    )
     return ServerResult(ServerKind.MCP, output=output, error=UNAVAILABLE if wire.is_error else "")

@@ -188,7 +188,7 @@ class _PartDecoder:
         opens; otherwise no vendor takes them.
         """
         call_id = head.id or head.tool_use_id or ""
-        if not is_minted(call_id, "srvtoolu_"):
+        if not any(is_minted(call_id, prefix) for prefix in ("srvtoolu_", "mcptoolu_")):
             return ServerToolPart(schema.VENDOR, _summary(head), raw)
         part = ServerToolPart("", _summary(head), raw)
         if head.id:
@@ -398,7 +398,7 @@ def _summary(head: schema.BlockHead) -> str:
         return f"[{head.name or head.type}: {detail}]"[:_SUMMARY_CHARS]
     found = _free(head.content)
     lines = [
-        " ".join(str(entry[key]) for key in ("title", "url") if entry.get(key))
+        " ".join(str(entry[key]) for key in ("title", "url", "text") if entry.get(key))
         for entry in (found if isinstance(found, list) else [found])
         if isinstance(entry, dict)
     ]

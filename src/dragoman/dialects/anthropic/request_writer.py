@@ -159,12 +159,12 @@ class _Encoder:
         max_tokens = self._max_tokens()
         history = History(request, self._target, self._marks, self.losses)
         # Marks are handed out in the order in which the upstream reads: tools, system, messages.
-        tools, choice = encode_tools(request, self._target, self._marks, self.losses)
+        written = encode_tools(request, self._target, self._marks, self.losses)
         form = None if request.format.kind == "text" else self._format()
         system = self._system(history)
         messages = history.encode()
         plan = encode_thinking(request, self._profile, max_tokens, self.losses)
-        plan, choice = self._agree(plan, choice, history)
+        plan, choice = self._agree(plan, written.choice, history)
         body: dict[str, object] = {
             "model": self._target.model or request.model,
             "max_tokens": max_tokens,
@@ -174,8 +174,10 @@ class _Encoder:
         if system:
             body["system"] = system
         body["messages"] = messages
-        if tools is not None:
-            body["tools"] = tools
+        if written.tools is not None:
+            body["tools"] = written.tools
+        if written.servers is not None:
+            body["mcp_servers"] = written.servers
         if choice is not None:
             body["tool_choice"] = choice
         if plan.thinking is not None:
@@ -307,6 +309,15 @@ class _Encoder:
             return {name: request.extensions[name] for name in sorted(request.extensions)}
         report_foreign_fields(request, self.losses)
         return {}
+
+
+# The vendor calls tools of MCP servers only for those who ask for its beta.
+_MCP_BETA: Final = {"anthropic-beta": "mcp-client-2025-11-20"}
+
+
+def headers_for(body: bytes) -> Mapping[str, str]:
+    """Return headers without which the vendor refuses a body that was written here."""
+    return _MCP_BETA if b'"mcp_servers":' in body else {}
 
 
 # --- requests that are relayed to another Messages upstream ---------------------------------------

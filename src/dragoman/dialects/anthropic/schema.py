@@ -176,6 +176,38 @@ class ToolDefinition(Struct, frozen=True, gc=False, omit_defaults=True):
     cache_control: CacheControl | None = None
 
 
+class McpToolConfig(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How one tool of an MCP server, or each of them, is set up."""
+
+    enabled: bool | None = None
+    defer_loading: bool | None = None
+
+
+class McpToolset(Struct, frozen=True, gc=False):
+    """The tools of one of the servers in `mcp_servers`."""
+
+    mcp_server_name: str
+    default_config: McpToolConfig | None = None
+    configs: dict[str, McpToolConfig] | None = None
+    tools: Raw = NO_RAW  # the server's list of tools, as an earlier answer had it
+
+
+class McpAllowedTools(Struct, frozen=True, gc=False):
+    """Which tools of a server may be called, in the vendor's older beta."""
+
+    allowed_tools: list[str] | None = None
+    enabled: bool | None = None
+
+
+class McpServerDefinition(Struct, frozen=True, gc=False):
+    """An entry of `mcp_servers`."""
+
+    name: str
+    url: str = ""
+    authorization_token: str | None = None
+    tool_configuration: McpAllowedTools | None = None
+
+
 class ToolChoice(Struct, frozen=True, gc=False, omit_defaults=True):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
@@ -408,6 +440,7 @@ class ServerBlock(Struct, frozen=True):
     type: str = ""
     id: str | None = None
     name: str | None = None
+    server_name: str | None = None  # of an MCP server
     input: Raw = NO_RAW
     tool_use_id: str | None = None
     content: Raw = NO_RAW

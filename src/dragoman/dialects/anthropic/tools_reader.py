@@ -5,13 +5,13 @@ client runs (a shell, an editor, a memory), and tools that the vendor runs.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_reader import cache_hint
@@ -20,7 +20,7 @@ from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.server_tools import kind_of, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
-from dragoman.turn.server_tools import ServerKind
+from dragoman.turn.server_tools import McpServer, ServerKind, ServerOptions
 from dragoman.turn.tools import ToolLists, made_once
 
 _TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
@@ -155,7 +155,7 @@ def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool
         schema=parameters,
         server=server,
         does=kind_of(kind) if server else None,
-        server_options=read_options(raw) if server else None,
+        server_options=read_options(raw) if server and wire_type not in _UNDATED else None,
         kind=kind,
         vendor=schema.VENDOR,
         raw=raw,
@@ -177,22 +177,74 @@ def without_deferred(tools: tuple[Tool, ...], references: tuple[str, ...]) -> tu
     )
 
 
+# --- MCP servers ------------------------------------------------------------------------------------
+
 _NO_SERVERS: Final = frozenset({b"", b"null", b"[]"})
+_SERVERS: Final = msgspec.json.Decoder(list[schema.McpServerDefinition])
+_TOOLSET: Final = msgspec.json.Decoder(schema.McpToolset)
 
 
 def with_servers(tools: tuple[Tool, ...], servers: Raw) -> tuple[Tool, ...]:
-    """Add a tool for MCP servers that no toolset names: the vendor's older beta declares all of their tools so."""
-    if bytes(servers) in _NO_SERVERS or any(tool.does is ServerKind.MCP for tool in tools):
+    """Give each toolset its MCP server, which the request defines beside the tools.
+
+    Servers that no toolset names become a tool: the vendor's older beta declares all of their tools so.
+    """
+    if bytes(servers) in _NO_SERVERS:
         return tools
+    try:
+        defined = _SERVERS.decode(servers)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        defined = []
+    if any(tool.does is ServerKind.MCP for tool in tools):
+        named = {one.name: one for one in defined}
+        return tuple(_with_server(tool, named) for tool in tools)
     beside = Tool(
         name="mcp",
         server=True,
         does=ServerKind.MCP,
         kind="mcp_servers",
         vendor=schema.VENDOR,
+        server_options=ServerOptions(servers=tuple(map(_server, defined))),
         path="$.mcp_servers",
     )
     return (*tools, beside)
+
+
+def _with_server(tool: Tool, servers: Mapping[str, schema.McpServerDefinition]) -> Tool:
+    if tool.does is not ServerKind.MCP or tool.raw is None:
+        return tool
+    try:
+        toolset = _TOOLSET.decode(tool.raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return tool
+    defined = servers.get(toolset.mcp_server_name)
+    if defined is None:
+        return tool
+    everywhere = toolset.default_config or schema.McpToolConfig()
+    configs = toolset.configs or {}
+    server = _server(defined)
+    if everywhere.enabled is False:
+        allowed = tuple(name for name, one in configs.items() if one.enabled)
+        server = structs.replace(server, allowed=allowed)
+    else:
+        blocked = tuple(name for name, one in configs.items() if one.enabled is False)
+        server = structs.replace(server, blocked=blocked)
+    deferred = any(one.defer_loading for one in (everywhere, *configs.values()))
+    rest = (*["defer_loading"] * deferred, *["tools"] * bool(toolset.tools))
+    return structs.replace(tool, server_options=ServerOptions(servers=(server,), rest=rest))
+
+
+def _server(defined: schema.McpServerDefinition) -> McpServer:
+    limits = defined.tool_configuration
+    allowed = None if limits is None or limits.allowed_tools is None else limits.allowed_tools
+    if limits is not None and limits.enabled is False:
+        allowed = []
+    return McpServer(
+        name=defined.name,
+        url=defined.url,
+        allowed=None if allowed is None else tuple(allowed),
+        token=defined.authorization_token or "",
+    )
 
 
 def decode_choice(choice: schema.ToolChoice, tools: Sequence[Tool]) -> ToolChoice:

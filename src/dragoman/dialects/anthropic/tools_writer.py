@@ -9,7 +9,13 @@ from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import CacheMarks, marked_tools
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.server_tools import kept_options, options_of, written_place
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.server_tools import (
+    kept_options,
+    may_search,
+    mcp_obstacle,
+    written_place,
+)
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     NO_ARGUMENTS,
@@ -26,7 +32,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.server_tools import ServerKind
+from dragoman.turn.server_tools import McpServer, ServerKind
 from dragoman.turn.tools import made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -50,6 +56,7 @@ class Definitions(Struct, frozen=True, gc=False):
     json: Raw | None  # all of them, as a list; None: there are none
     skipped: int  # how many of the cache marks that follow are too many
     losses: tuple[Loss, ...]
+    servers: Raw | None = None  # MCP servers that the tools are of, as a list
 
 
 class Audience(Struct, frozen=True, gc=False):
@@ -68,11 +75,13 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """
     definer = _Definer(audience)
     defined = [one for one in map(definer.define, tools) if one is not None]
+    defined += definer.toolsets
     return Definitions(
         definer.names,
         Raw(encode(defined)) if defined else None,
         definer.marks.skipped,
         tuple(definer.losses),
+        Raw(encode(definer.servers)) if definer.servers else None,
     )
 
 
@@ -83,6 +92,8 @@ class _Definer:
         self.names: dict[str, str] = {}
         self.losses: list[Loss] = []
         self.marks = CacheMarks(audience.skipped)
+        self.toolsets: list[_OutTool] = []  # of MCP servers
+        self.servers: list[dict[str, str]] = []
         self._profile = audience.profile
         self._native = audience.profile.vendor_tools
 
@@ -130,13 +141,30 @@ class _Definer:
         self.marks.take(tool.cache)
         if tool.vendor == schema.VENDOR and tool.raw is None and self._native:
             return None  # the field is sent as it is
-        if known and does in _OWN_TOOLS and options_of(tool).live:
+        if known and does is ServerKind.MCP:
+            self._mcp(tool)
+            return None
+        if known and does in _OWN_TOOLS and may_search(tool, self._profile):
             self.names[wire_name(tool.name)] = str(does)
             self.losses.append(Loss("server_tool_mapped", tool.path, _OWN_TOOLS[does][0]))
             return Raw(encode(self._own_tool(tool, does)))
         detail = "cached search only" if does in _OWN_TOOLS and known else tool.kind or tool.name
         self.losses.append(Loss("server_tool_dropped", tool.path, detail))
         return None
+
+    def _mcp(self, tool: Tool) -> None:
+        """Declare the tools of MCP servers: the servers have a separate list."""
+        why = mcp_obstacle(tool, "anthropic", self._profile)
+        if why:
+            self.losses.append(Loss("server_tool_dropped", tool.path, f"mcp: {why}"))
+            return
+        asked = kept_options(tool, (), self.losses)
+        for one in asked.servers:
+            token = {"authorization_token": one.token} if one.token else {}
+            self.servers.append({"type": "url", "name": one.name, "url": one.url, **token})
+            self.toolsets.append(Raw(encode(_toolset(one))))
+        self.names[wire_name(tool.name)] = ""  # a choice cannot name a server
+        self.losses.append(Loss("server_tool_mapped", tool.path, "mcp_toolset"))
 
     def _own_tool(self, tool: Tool, does: ServerKind) -> dict[str, object]:
         """Return the vendor's tool that does the same as another vendor's."""
@@ -159,6 +187,16 @@ class _Definer:
         return out
 
 
+def _toolset(server: McpServer) -> dict[str, object]:
+    out: dict[str, object] = {"type": "mcp_toolset", "mcp_server_name": server.name}
+    if server.allowed is not None:
+        out["default_config"] = schema.McpToolConfig(enabled=False)
+        out["configs"] = {name: schema.McpToolConfig(enabled=True) for name in server.allowed}
+    elif server.blocked:
+        out["configs"] = {name: schema.McpToolConfig(enabled=False) for name in server.blocked}
+    return out
+
+
 def _object_schema(parameters: Raw | None) -> Raw:
     """Return a schema with `"type": "object"`, which this dialect demands; unchanged if it has it."""
     if parameters is None:
@@ -175,9 +213,17 @@ def _object_schema(parameters: Raw | None) -> Raw:
 # --- tools and tool choice ------------------------------------------------------------------------
 
 
+class WrittenTools(Struct, frozen=True, gc=False):
+    """What an upstream gets of the tools of a request; None: nothing."""
+
+    tools: Raw | None
+    choice: schema.ToolChoice | None
+    servers: Raw | None  # MCP servers that the tools are of
+
+
 def encode_tools(
     request: Request, target: Target, marks: CacheMarks, losses: list[Loss]
-) -> tuple[Raw | None, schema.ToolChoice | None]:
+) -> WrittenTools:
     """Return the definitions, if there are any, and the choice.
 
     Raises:
@@ -196,7 +242,8 @@ def encode_tools(
     serial = True if parallel is False else None
     choice = request.tool_choice
     if choice is None:
-        return sent.json, schema.ToolChoice("auto", None, serial) if serial else None
+        auto = schema.ToolChoice("auto", None, serial) if serial else None
+        return WrittenTools(sent.json, auto, sent.servers)
     wire = wire_name(choice.name, choice.namespace) if choice.name else ""
     written = written_choice(
         request,
@@ -205,9 +252,15 @@ def encode_tools(
         has_tools=has_tools,
         has_forced=wire in sent.names if wire else has_tools,
     )
-    return sent.json if written.with_tools else None, _choice(
-        written, sent.names.get(wire, wire), serial=serial
-    )
+    name = sent.names.get(wire, wire)
+    if written.mode == "tool" and not name:
+        losses.append(
+            Loss("tool_choice_adjusted", path_of(request, "tool_choice"), f"{wire} became any")
+        )
+    chosen = _choice(written, name, serial=serial)
+    if not written.with_tools:
+        return WrittenTools(None, chosen, None)
+    return WrittenTools(sent.json, chosen, sent.servers)
 
 
 def _choice(written: WrittenChoice, name: str, *, serial: bool | None) -> schema.ToolChoice | None:
@@ -218,7 +271,7 @@ def _choice(written: WrittenChoice, name: str, *, serial: bool | None) -> schema
             return schema.ToolChoice("none")
         case "auto":
             return schema.ToolChoice("auto", None, serial)
-        case "required":
-            return schema.ToolChoice("any", None, serial)
-        case "tool":
+        case "tool" if name:
             return schema.ToolChoice("tool", name, serial)
+        case "required" | "tool":
+            return schema.ToolChoice("any", None, serial)

@@ -490,9 +490,13 @@ class ChatReader:
                 self._channels.lose_once("citations_dropped")
             else:
                 self.assembler.citation(citation)
-        for name, raw in (("audio", delta.audio), ("images", delta.images)):
-            if is_given(raw):
-                self._channels.lose_once("part_unknown", "", name)
+        if is_given(delta.audio):
+            self._channels.lose_once("part_unknown", "", "audio")
+        if is_given(delta.images):
+            try:
+                self._tools_of_host().images(delta.images)
+            except MalformedError:
+                self._channels.lose_once("part_unknown", "", "images")
 
     def _extras(self, chunk: Chunk) -> None:
         """Note what some vendors put beside the choices."""

@@ -11,6 +11,8 @@ from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
 from dragoman.dialects.chat.schema import (
     AnnotationOut,
+    AnswerImageOut,
+    AnswerImageUrl,
     CitedOut,
     CompletionDetailsOut,
     PromptDetailsOut,
@@ -131,6 +133,18 @@ def found_sources(block: BlockStart | Block) -> tuple[SourceRef, ...] | None:
     if server is None or server.does is not ServerKind.WEB_SEARCH:
         return None
     return server.sources if isinstance(server, ServerResult) else ()
+
+
+def write_image(block: BlockStart | Block) -> list[AnswerImageOut] | None:
+    """Return the image that a block has, in OpenRouter's form; None if the block is of another tool."""
+    server = block.server
+    if server is None or server.does is not ServerKind.IMAGE:
+        return None
+    image = server.image if isinstance(server, ServerResult) else None
+    if image is None:
+        return []
+    url = image.url or f"data:{image.media_type};base64,{image.data}"
+    return [AnswerImageOut(AnswerImageUrl(url))]
 
 
 # --- reasoning details ----------------------------------------------------------------------------
@@ -483,7 +497,9 @@ class ChatWriter:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 return self._begin_call(event)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                found = found_sources(event)
+                made, found = write_image(event), found_sources(event)
+                if made is not None:
+                    return self._chunk(b'{"images":%b}' % _encode(made)) if made else b""
                 if found is None:
                     detail = event.vendor
                     self.losses.append(Loss("server_block_dropped", f"block {event.index}", detail))

@@ -14,6 +14,7 @@ from dragoman.dialects.chat.answer_writer import (
     reasoning_fields,
     write_annotation,
     write_details,
+    write_image,
     write_sources,
     write_usage,
     written_fields,
@@ -69,7 +70,7 @@ def _with(value: Struct, fields: dict[str, Raw]) -> Raw:
 def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionMessage, list[Raw]]:
     """Return the message, and the token records of its text."""
     names = CallNames(exchange)
-    message = CompletionMessage("assistant", "", None, "", "", [], [], [])
+    message = CompletionMessage("assistant", "", None, "", "", [], [], [], [])
     texts: list[str] = []
     refusals: list[str] = []
     thoughts: list[str] = []
@@ -95,9 +96,9 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 message.tool_calls.append(_call(index, block, names))
             case _:
-                sources += (
-                    found_sources(block) or ()
-                )  # the rest of a vendor's own block has no place here
+                message.images += write_image(block) or ()
+                # The rest of a vendor's own block has no place here.
+                sources += found_sources(block) or ()
         last = block.kind
     message.content = "".join(texts)
     if not message.annotations:

@@ -741,6 +741,21 @@ class AnnotationOut(Struct):
     type: str = "url_citation"
 
 
+class AnswerImageUrl(Struct, gc=False):
+    url: str  # `data:` and base64, or an address
+
+
+class AnswerImageIn(Struct, gc=False):
+    """An image in an answer: OpenRouter's field, which no other vendor has."""
+
+    image_url: AnswerImageUrl | None = None
+
+
+class AnswerImageOut(Struct, gc=False):
+    image_url: AnswerImageUrl
+    type: str = "image_url"
+
+
 class CompletionMessage(Struct, omit_defaults=True):
     role: str
     content: str
@@ -750,6 +765,7 @@ class CompletionMessage(Struct, omit_defaults=True):
     reasoning_details: list[Raw] = []
     tool_calls: list[CallOut] = []
     annotations: list[AnnotationOut] = []
+    images: list[AnswerImageOut] = []
 
 
 class CompletionLogprobs(Struct):

@@ -1,5 +1,6 @@
 """Tools that are read: definitions and the tool choice of a client, and tools that a host ran for its answer."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -7,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.chat.schema import (
+    AnswerImageIn,
     CustomTool,
     ExecutedTool,
     FoundSource,
@@ -26,6 +28,7 @@ from dragoman.turn.events import Citation, Flavor
 from dragoman.turn.request import Tool, ToolChoice
 from dragoman.turn.server_tools import (
     MAX_SOURCES,
+    MadeImage,
     ServerCall,
     ServerKind,
     ServerResult,
@@ -356,6 +359,14 @@ class HostTools:
                 one = _merged(known, one)  # noqa: PLW2901 -- the same tool, with more of it
             self._executed[one.index] = one
 
+    def images(self, raw: Raw) -> None:
+        """Emit images that the model, or a tool of the host, made."""
+        for one in decode(_IMAGES, bytes(raw)):
+            if one.image_url is not None and one.image_url.url:
+                call = self._assembler.server_call(ServerCall(ServerKind.IMAGE))
+                made = ServerResult(ServerKind.IMAGE, image=_image(one.image_url.url))
+                self._assembler.server_result(made, call_id=call)
+
     def emit(self, *, last: bool) -> None:
         """Emit what is known of tools that ran; with `last`, also of those that showed no result."""
         if self._sources and not self._listed:
@@ -382,6 +393,15 @@ class HostTools:
         printed = "".join(one.text or "" for one in tool.code_results or ())
         result = ServerResult(does, found, printed or ("" if found else tool.output or ""))
         self._assembler.server_result(result, call_id=self._assembler.server_call(call))
+
+
+_IMAGES: Final = msgspec.json.Decoder(list[AnswerImageIn])
+_DATA_URL: Final = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
+
+
+def _image(url: str) -> MadeImage:
+    found = _DATA_URL.match(url)
+    return MadeImage(url=url) if found is None else MadeImage(url[found.end() :], found[1])
 
 
 def _source(found: FoundSource) -> SourceRef:

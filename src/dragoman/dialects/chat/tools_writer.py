@@ -19,8 +19,8 @@ from dragoman.dialects.request_policy import fitted_schema
 from dragoman.dialects.server_tools import (
     in_own_words,
     kept_options,
+    may_search,
     needed_tools,
-    options_of,
     written_place,
 )
 from dragoman.dialects.tool_policy import (
@@ -131,8 +131,8 @@ class _Definer:
         if self._native and in_own_words(tool, self._profile):
             self.running.add(tool.name)
             return self._as_declared(tool)
-        if not self._profile.runs(does, "chat") or not options_of(tool).live:
-            live = options_of(tool).live
+        live = may_search(tool, self._profile)
+        if not self._profile.runs(does, "chat") or not live:
             if self._profile.chat_search == "perplexity" and not live:
                 self.fields["disable_search"] = True  # it would search unasked
             detail = tool.kind or tool.name if live else "cached search only"
@@ -243,6 +243,7 @@ _OTHERS: Final[dict[ChatSearch, dict[ServerKind, str]]] = {
     "openrouter": {
         ServerKind.WEB_FETCH: "openrouter:web_fetch",
         ServerKind.CODE: "openrouter:code_interpreter",
+        ServerKind.IMAGE: "openrouter:image_generation",
     },
     "compound": {ServerKind.WEB_FETCH: "visit_website", ServerKind.CODE: "code_interpreter"},
     "browser": {ServerKind.CODE: "code_interpreter"},

@@ -18,11 +18,14 @@ from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import error_object
 from dragoman.dialects.gemini.schema import (
+    MCP_ID,
     VENDOR,
     ExecutableCode,
     GroundingChunk,
     GroundingMetadata,
     GroundingSupport,
+    McpCall,
+    McpCallArgs,
     Segment,
     UrlContextMetadata,
     UrlMetadata,
@@ -30,8 +33,9 @@ from dragoman.dialects.gemini.schema import (
     WebSource,
 )
 from dragoman.dialects.identity import Identity, identity_of
+from dragoman.dialects.server_tools import NULL, client_server_name, minted_id
 from dragoman.envelopes import Envelope, text_digest
-from dragoman.turn.answer import PART_BREAK, half_call
+from dragoman.turn.answer import PART_BREAK, Block, half_call
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -244,6 +248,39 @@ def code_part(server: ServerCall | ServerResult | None) -> bytes:
     failed = server.error or server.return_code
     outcome = "OUTCOME_FAILED" if failed else "OUTCOME_OK"
     return encode({"codeExecutionResult": {"outcome": outcome, "output": server.output}})
+
+
+def foreign_part(block: BlockStart | Block, exchange: Exchange) -> bytes | None:
+    """Return the part for what another vendor's tool did: empty if it needs none, None if there is none for it."""
+    server = block.server
+    if server is not None and server.does is ServerKind.IMAGE:
+        return _image_part(server)
+    return code_part(server) or mcp_part(block, exchange) or None
+
+
+def _image_part(server: ServerCall | ServerResult) -> bytes | None:
+    if isinstance(server, ServerCall):
+        return b""  # the image says all
+    image = server.image
+    if image is None or not image.data:
+        return None
+    return encode({"inlineData": {"mimeType": image.media_type, "data": image.data}})
+
+
+def mcp_part(block: BlockStart | Block, exchange: Exchange) -> bytes:
+    """Return the call of an MCP server's tool that another vendor ran, or its result; empty: it is something else."""
+    server = block.server
+    if server is None or server.does is not ServerKind.MCP:
+        return b""
+    call_id = minted_id(MCP_ID, exchange.seed, block.call_id)
+    if isinstance(server, ServerCall):
+        arguments = Raw(b"{}") if server.arguments == NULL else Raw(one_line(server.arguments))
+        name = client_server_name(server, exchange.request)
+        call = McpCall(call_id, McpCallArgs(server.name, name, arguments))
+        return encode({"toolCall": call})
+    field = "error" if server.error else "output"
+    response = {field: server.output or server.error}
+    return encode({"toolResponse": {"id": call_id, "response": response}})
 
 
 class Sealing:
@@ -519,8 +556,8 @@ class GeminiWriter:
             return self._chunk(one_line(event.raw))
         if self._grounding.note(event.server):
             return b""
-        if part := code_part(event.server):
-            return self._chunk(part)
+        if (part := foreign_part(event, self._exchange)) is not None:
+            return self._chunk(part) if part else b""
         code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
         self.losses.append(Loss(code, f"block {event.index}", event.vendor))
         return b""

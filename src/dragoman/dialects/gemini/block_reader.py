@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
@@ -26,6 +26,8 @@ from dragoman.dialects.gemini.schema import (
     ExecutableCode,
     FunctionCall,
     LogprobsResult,
+    McpCall,
+    McpResult,
     Part,
     PartialArg,
     given,
@@ -34,7 +36,13 @@ from dragoman.errors import MalformedError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import BlockKind, Channel, OpaqueKind
-from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult
+from dragoman.turn.server_tools import (
+    UNAVAILABLE,
+    MadeImage,
+    ServerCall,
+    ServerKind,
+    ServerResult,
+)
 from dragoman.wire.json_values import decode_any
 
 TEXT_SIGNATURE: Final = "text"  # the `item_id` of a signature that came on a text part
@@ -234,11 +242,39 @@ class Blocks:
             kind = BlockKind.OPAQUE
         if kind is not None:
             self.end_call()
-            if not self._code(part, raw):
+            if not self._server(part, raw):
                 self._assembler.whole_block(kind, VENDOR, raw)
             self._after = ""
         elif bytes(raw).strip(b" {}\r\n\t"):
             self._assembler.loss("part_unknown", "$.candidates[0].content.parts")
+
+    def _server(self, part: Part, raw: Raw) -> bool:
+        """Emit what other vendors' tools do too; return whether the part is that."""
+        return self._code(part, raw) or self._mcp(part, raw) or self._image(part, raw)
+
+    def _image(self, part: Part, raw: Raw) -> bool:
+        """Emit an image that the model made; return whether the part is that."""
+        blob = part.inline_data
+        media_type = "" if blob is None else (blob.mime_type or "").lower()
+        if blob is None or not blob.data or not media_type.startswith("image/"):
+            return False
+        image = MadeImage(blob.data, media_type)
+        call = self._assembler.server_call(ServerCall(ServerKind.IMAGE))
+        result = ServerResult(ServerKind.IMAGE, image=image)
+        self._assembler.server_result(result, call_id=call, vendor=VENDOR, raw=raw)
+        return True
+
+    def _mcp(self, part: Part, raw: Raw) -> bool:
+        """Emit the call of an MCP server's tool, or its result; return whether the part is that."""
+        read = read_mcp(part)
+        if read is None:
+            return False
+        call_id, server = read
+        if isinstance(server, ServerCall):
+            self._assembler.server_call(server, call_id=call_id, vendor=VENDOR, raw=raw)
+        else:
+            self._assembler.server_result(server, call_id=call_id, vendor=VENDOR, raw=raw)
+        return True
 
     def _code(self, part: Part, raw: Raw) -> bool:
         """Emit code that Google ran, or what it printed; return whether the part is that."""
@@ -264,6 +300,29 @@ class Blocks:
 
 
 # --- partial arguments ------------------------------------------------------------------------------
+_MCP_CALL: Final = msgspec.json.Decoder(McpCall)
+_MCP_RESULT: Final = msgspec.json.Decoder(McpResult)
+
+
+def read_mcp(part: Part) -> tuple[str, ServerCall | ServerResult] | None:
+    """Return the id and the content of an MCP server's call or result; None if the part is something else."""
+    try:
+        call = _MCP_CALL.decode(part.tool_call) if given(part.tool_call) else None
+        found = _MCP_RESULT.decode(part.tool_response) if given(part.tool_response) else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if call is not None and call.tool_type is UNSET:
+        args = call.args
+        asked = (args.arguments.copy(), args.name, args.server_name)
+        return call.id, ServerCall(ServerKind.MCP, (), *asked)
+    if found is not None and found.tool_type is UNSET:
+        response = found.response
+        error = UNAVAILABLE if response.error is not None else ""
+        output = response.error or response.output or ""
+        return found.id, ServerResult(ServerKind.MCP, output=output, error=error)
+    return None
+
+
 # Vertex sends a call in pieces if a request asks for it.  Nothing here asks, but servers may do it all the same:
 # the pieces are collected, and the call is emitted when it is whole.
 

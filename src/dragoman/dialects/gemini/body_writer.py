@@ -12,9 +12,9 @@ from dragoman.dialects.gemini.answer_writer import (
     Grounding,
     Sealing,
     call_part,
-    code_part,
     feedback_of,
     finish_word,
+    foreign_part,
     is_object,
     logprobs_of,
     response_identity,
@@ -96,8 +96,10 @@ class _Content:
     def _vendor_block(self, block: Block) -> None:
         if block.vendor == VENDOR:
             self.parts.append(block.raw)
-        elif not self.grounding.note(block.server) and (code := code_part(block.server)):
-            self.parts.append(Raw(code))
+        elif not self.grounding.note(block.server) and (
+            part := foreign_part(block, self._exchange)
+        ):
+            self.parts.append(Raw(part))
 
     def end(self) -> None:
         """Add the state that no call carries, and a part if there is none."""

@@ -15,8 +15,9 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, signature_data
+from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, read_mcp, signature_data
 from dragoman.dialects.gemini.schema import (
+    MCP_ID,
     NO_RAW,
     PLACEHOLDERS,
     SERVER_CALLS,
@@ -37,6 +38,7 @@ from dragoman.dialects.gemini.schema import (
 )
 from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
+from dragoman.dialects.server_tools import is_minted
 from dragoman.envelopes import BASE64_PREFIX, Envelope, Sealer, is_envelope
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, OpaqueKind
@@ -63,6 +65,7 @@ from dragoman.turn.request import (
     UrlSource,
 )
 from dragoman.turn.request import Part as TurnPart
+from dragoman.turn.server_tools import summary_of
 
 _CONTENT: Final = msgspec.json.Decoder(ClientContent)
 _ANY_CONTENT: Final = msgspec.json.Decoder(RawContent)
@@ -363,13 +366,29 @@ class _ModelTurn:
 
     def _other(self, part: Part, raw: Raw, path: str) -> None:
         if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
-            text = bytes(raw).decode("utf-8", "replace")
-            server = ServerToolPart(VENDOR, f"[{text}]"[:_SUMMARY_CHARS], raw)
-            self._units.append(_Unit(server, self._number))
+            self._units.append(_Unit(_server_part(part, raw), self._number))
+        elif part.inline_data is not None and _is_image(part.inline_data):
+            shown = f"[an image of type {part.inline_data.mime_type}]"
+            self._units.append(_Unit(ServerToolPart(VENDOR, shown, raw), self._number))
         elif part.inline_data is not None or part.file_data is not None:
             self._units.append(_Unit(OpaquePart(VENDOR, raw), self._number))
         elif part.function_response is not None:
             raise MalformedError("a function response is the user's", path=path)
+
+
+def _is_image(blob: Blob) -> bool:
+    return (blob.mime_type or "").lower().startswith("image/")
+
+
+def _server_part(part: Part, raw: Raw) -> ServerToolPart:
+    """Return the call or the result of a tool that Google ran, or that another vendor ran for this client."""
+    mcp = read_mcp(part)
+    if mcp is None:
+        text = bytes(raw).decode("utf-8", "replace")
+        return ServerToolPart(VENDOR, f"[{text}]"[:_SUMMARY_CHARS], raw)
+    call_id, server = mcp
+    made_here = is_minted(call_id, MCP_ID)
+    return ServerToolPart("" if made_here else VENDOR, summary_of(server), raw)
 
 
 def unwrapped(signature: str) -> str:

@@ -10,7 +10,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini import schema
 from dragoman.dialects.gemini.history_writer import History
 from dragoman.dialects.gemini.schema import camel_request, fields_of
-from dragoman.dialects.gemini.tools_writer import encode_tools
+from dragoman.dialects.gemini.tools_writer import encode_tools, makes_images
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
@@ -200,6 +200,8 @@ class _Encoder:
             self._logprobs(config)
         if request.format.kind != "text":
             self._format(config)
+        if not self._native and makes_images(request, profile):
+            config["responseModalities"] = ["TEXT", "IMAGE"]
         thinking = self._thinking(reasoning)
         if thinking is not None:
             config["thinkingConfig"] = thinking

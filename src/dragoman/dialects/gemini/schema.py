@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
@@ -134,6 +134,54 @@ class ClientPart(Part, frozen=True, gc=False, rename="camel", forbid_unknown_fie
 # Parts that only Google understands: what ran, and what came of it.
 SERVER_CALLS: Final = ("executable_code", "tool_call")
 SERVER_RESULTS: Final = ("code_execution_result", "tool_response")
+
+
+class McpTransport(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    url: str = ""
+    headers: dict[str, str] = {}
+    timeout: Raw = NO_RAW
+    sse_read_timeout: Raw = NO_RAW
+    terminate_on_close: Raw = NO_RAW
+
+
+class McpServerIn(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """An entry of `mcpServers`."""
+
+    name: str = ""
+    streamable_http_transport: McpTransport = McpTransport()
+
+
+# Google publishes no form for the calls of MCP servers in this API.  These are the names of its other API, in a
+# part that its SDKs know; parts of Google's other tools have a type.
+
+MCP_ID: Final = "mcp_"  # the beginning of ids that other vendors' calls get here
+
+
+class McpCallArgs(Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    server_name: str
+    arguments: Raw = Raw(b"{}")
+
+
+class McpCall(Struct, frozen=True, gc=False, rename="camel"):
+    """A `toolCall` of an MCP server's tool."""
+
+    id: str
+    args: McpCallArgs
+    tool_type: str | UnsetType = UNSET
+
+
+class McpResponse(Struct, frozen=True, gc=False):
+    output: str | None = None
+    error: str | None = None
+
+
+class McpResult(Struct, frozen=True, gc=False, rename="camel"):
+    """A `toolResponse` of an MCP server's tool."""
+
+    id: str
+    response: McpResponse
+    tool_type: str | UnsetType = UNSET
 
 
 class ExecutableCode(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -433,7 +481,9 @@ _TOOL: Final[Shape] = {
     "googleMaps": None,
     "fileSearch": None,
     "computerUse": None,
-    "mcpServers": None,
+    "mcpServers": {
+        "streamableHttpTransport": {"sseReadTimeout": None, "terminateOnClose": None},
+    },
     "enterpriseWebSearch": None,
 }
 _CONFIG: Final[Shape] = {

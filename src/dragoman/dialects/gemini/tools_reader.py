@@ -17,12 +17,14 @@ from dragoman.dialects.gemini.schema import (
     VENDOR,
     FunctionCallingConfig,
     FunctionDeclaration,
+    McpServerIn,
     fields_of,
     given,
 )
-from dragoman.dialects.server_tools import kind_of, read_options
+from dragoman.dialects.server_tools import kind_of, read_headers, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.server_tools import McpServer, ServerOptions
 from dragoman.turn.tools import ToolLists
 from dragoman.wire.json_values import decode_any
 
@@ -39,6 +41,7 @@ SERVER_KINDS: Final = {
     "urlContext": "web_fetch",
     "codeExecution": "code_execution",
 }
+MCP_FIELD: Final = "mcpServers"
 _CAPITAL: Final = re.compile(r"(?<!^)[A-Z]")
 # What a function has in every dialect; everything else is an option of Google's.
 _COMMON: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
@@ -98,12 +101,35 @@ def _server_tool(name: str, raw: Raw, path: str) -> Tool:
         name=kind,
         server=True,
         does=kind_of(kind),
-        server_options=read_options(raw),
+        server_options=_mcp_options(raw) if name == MCP_FIELD else read_options(raw),
         kind=kind,
         vendor=VENDOR,
         raw=raw.copy(),
         path=path,
     )
+
+
+_SERVERS: Final = msgspec.json.Decoder(list[McpServerIn])
+
+
+def _mcp_options(raw: Raw) -> ServerOptions:
+    """Read the definitions of MCP servers; nothing, if they cannot be read."""
+    try:
+        defined = _SERVERS.decode(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return ServerOptions()
+    servers: list[McpServer] = []
+    rest: dict[str, None] = {}
+    for one in defined:
+        to = one.streamable_http_transport
+        token, headers = read_headers(to.headers)
+        servers.append(McpServer(name=one.name, url=to.url, token=token, headers=headers))
+        rest |= dict.fromkeys(name for name in _TRANSPORT if given(getattr(to, name)))
+    return ServerOptions(servers=tuple(servers), rest=tuple(rest))
+
+
+# Settings of a connection to an MCP server that no other vendor has.
+_TRANSPORT: Final = ("timeout", "sse_read_timeout", "terminate_on_close")
 
 
 def decode_choice(config: FunctionCallingConfig | None, tools: Sequence[Tool]) -> ToolChoice | None:

@@ -1,7 +1,7 @@
 """Encodes tools and tool choice for a Gemini upstream."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,13 +15,21 @@ from dragoman.dialects.gemini.schema import (
     VENDOR,
     FunctionCallingConfig,
     FunctionDeclaration,
+    McpServerIn,
+    McpTransport,
     camel_request,
     fields_of,
 )
-from dragoman.dialects.gemini.tools_reader import SERVER_KINDS
+from dragoman.dialects.gemini.tools_reader import MCP_FIELD, SERVER_KINDS
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import fitted_schema
-from dragoman.dialects.server_tools import kept_options, options_of
+from dragoman.dialects.server_tools import (
+    kept_options,
+    may_search,
+    mcp_obstacle,
+    options_of,
+    written_headers,
+)
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     declared_tools,
@@ -90,6 +98,9 @@ def define(tools: tuple[Tool, ...], profile: Profile) -> Definitions:
     functions: list[FunctionDeclaration] = []
     others: list[dict[str, Raw]] = []
     for tool in tools:
+        if tool.does is ServerKind.IMAGE and _excludes(tools, profile):
+            losses.append(Loss("server_tool_dropped", tool.path, f"{tool.kind} beside functions"))
+            continue
         if tool.server:
             written = _server_tool(tool, profile, losses)
             if written is not None:
@@ -99,7 +110,7 @@ def define(tools: tuple[Tool, ...], profile: Profile) -> Definitions:
         refuse_schemaless(tool)
         functions.append(_function(tool, profile, losses))
         names.add(functions[-1].name)
-    if functions and others and not profile.server_tools_beside_functions:
+    if others and _excludes(tools, profile):
         losses += [
             Loss("server_tool_dropped", "$.tools", f"{next(iter(one))} beside functions")
             for one in others
@@ -150,8 +161,14 @@ def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, 
     known = profile.runs(does, "gemini")
     if own and tool.raw is not None and (known or profile.vendor_tools):
         return {_own_name(tool): tool.raw}
+    if known and does is ServerKind.MCP:
+        return _mcp(tool, profile, losses)
+    if known and does is ServerKind.IMAGE:
+        kept_options(tool, (), losses)
+        losses.append(Loss("server_tool_mapped", tool.path, "responseModalities"))
+        return None  # no tool: the request asks for images
     name = _OWN_NAMES.get(does)
-    if name is not None and known and options_of(tool).live:
+    if name is not None and known and may_search(tool, profile):
         searches = does is ServerKind.WEB_SEARCH
         kept = [one for one in profile.search_options if searches and one == "blocked"]
         asked = kept_options(tool, kept, losses)
@@ -160,6 +177,30 @@ def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, 
     detail = tool.kind or tool.name if options_of(tool).live else "cached search only"
     losses.append(Loss("server_tool_dropped", tool.path, detail))
     return None
+
+
+def makes_images(request: Request, profile: Profile) -> bool:
+    """Return whether a request asks a model for images that makes them without a tool."""
+    known = profile.runs(ServerKind.IMAGE, "gemini") and not _excludes(request.tools, profile)
+    return known and any(tool.does is ServerKind.IMAGE for tool in request.tools)
+
+
+def _excludes(tools: Sequence[Tool], profile: Profile) -> bool:
+    """Return whether the functions of a request exclude its vendor-run tools."""
+    return not profile.server_tools_beside_functions and any(not one.server for one in tools)
+
+
+def _mcp(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, Raw] | None:
+    why = mcp_obstacle(tool, "gemini", profile)
+    if why:
+        losses.append(Loss("server_tool_dropped", tool.path, f"mcp: {why}"))
+        return None
+    asked = kept_options(tool, (), losses)
+    losses.append(Loss("server_tool_mapped", tool.path, MCP_FIELD))
+    servers = [
+        McpServerIn(one.name, McpTransport(one.url, written_headers(one))) for one in asked.servers
+    ]
+    return {MCP_FIELD: Raw(encode(servers))}
 
 
 def _own_name(tool: Tool) -> str:
@@ -197,7 +238,8 @@ def encode_tools(
     )
     if choice is None:
         return sent.json, None if auto == "AUTO" else FunctionCallingConfig(auto)
-    if choice.mode in ("required", "tool") and has_tools and request.needed_tools:
+    asked = has_tools or makes_images(request, profile)
+    if choice.mode in ("required", "tool") and asked and request.needed_tools:
         # Only functions can be forced.
         path = path_of(request, "tool_choice")
         losses.append(Loss("tool_choice_adjusted", path, "a forced tool became auto"))

@@ -19,7 +19,7 @@ from dragoman.dialects.responses.body_writer import (
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL, RelayedEvent
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.server_tools import minted_id, seal_server
+from dragoman.dialects.server_tools import client_server_name, minted_id, seal_server
 from dragoman.turn.answer import Answer, unfold
 from dragoman.turn.events import (
     ArgsDelta,
@@ -89,6 +89,8 @@ _SEARCH_ID: Final = "ws_"
 _ITEM_IDS: Final = {
     ServerKind.WEB_SEARCH: ("web_search_call", _SEARCH_ID),
     ServerKind.CODE: ("code_interpreter_call", "ci_"),
+    ServerKind.MCP: ("mcp_call", "mcp_"),
+    ServerKind.IMAGE: ("image_generation_call", "ig_"),
 }
 _SOURCES: Final = "web_search_call.action.sources"
 _OUTPUTS: Final = "code_interpreter_call.outputs"
@@ -139,7 +141,11 @@ class ServerWriter:
         found = found if isinstance(found, ServerResult) else None
         kind, prefix = _ITEM_IDS[call.does]
         item_id = minted_id(prefix, self._exchange.seed, start.call_id)
+        if call.does is ServerKind.IMAGE:
+            return self._image(item_id, found)
         state = self._state(start, result, item_id, reasoned=reasoned)
+        if call.does is ServerKind.MCP:
+            return state + self._mcp(item_id, call, found)
         if call.does is ServerKind.WEB_SEARCH:
             steps = ("in_progress", "searching", "completed")
             first, last = self._search(item_id, call, found)
@@ -166,6 +172,53 @@ class ServerWriter:
             action["sources"] = [{"type": "url", "url": one.url} for one in found.sources]
         status = "failed" if found is not None and found.error else "completed"
         return first, encode(item | {"status": status, "action": action})
+
+    def _image(self, item_id: str, found: ServerResult | None) -> bytes:
+        """Write an image.  Clients expect its content: one of which only the address is known has no item."""
+        image = None if found is None else found.image
+        if image is not None and not image.data:
+            self._lose("server_block_dropped", "an image of which only the address is known")
+            return b""
+        item: dict[str, object] = {"id": item_id, "type": "image_generation_call", "result": None}
+        output = self._output
+        out = [output.added(encode(item | {"status": "in_progress"}))]
+        at = b'"item_id":"%b","output_index":%d' % (item_id.encode(), output.index)
+        steps = ("in_progress", "generating", "completed")
+        out += [output.event(f"response.image_generation_call.{step}", at) for step in steps]
+        if image is not None:
+            kind = image.media_type.removeprefix("image/")
+            item |= {"result": image.data, "output_format": kind}
+        status = "failed" if image is None else "completed"
+        return b"".join((*out, output.done(encode(item | {"status": status}))))
+
+    def _mcp(self, item_id: str, call: ServerCall, found: ServerResult | None) -> bytes:
+        """Write the call of an MCP server's tool, with its arguments and what it returned."""
+        arguments = "{}" if call.arguments == NULL else bytes(call.arguments).decode()
+        failed = found is not None and bool(found.error)
+        item: dict[str, object] = {
+            "id": item_id,
+            "type": "mcp_call",
+            "approval_request_id": None,
+            "name": call.name,
+            "server_label": client_server_name(call, self._exchange.request),
+        }
+        unknown = {"arguments": "", "output": None, "error": None, "status": "in_progress"}
+        output, returned = self._output, "" if found is None else found.output
+        out = [output.added(encode(item | unknown))]
+        at = b'"item_id":"%b","output_index":%d' % (item_id.encode(), output.index)
+        out.append(output.event("response.mcp_call.in_progress", at))
+        for step, field in (("delta", b"delta"), ("done", b"arguments")):
+            name = f"response.mcp_call_arguments.{step}"
+            out.append(output.event(name, at, b',"%b":' % field, encode(arguments)))
+        status = "failed" if failed else "completed"
+        out.append(output.event(f"response.mcp_call.{status}", at))
+        error = (
+            {"type": "mcp_tool_execution_error", "content": returned or found.error}
+            if failed and found
+            else None
+        )
+        item |= {"arguments": arguments, "output": None if failed else returned, "error": error}
+        return b"".join((*out, output.done(encode(item | {"status": status}))))
 
     def _code(
         self, item_id: str, call: ServerCall, found: ServerResult | None

@@ -34,6 +34,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.server_tools import (
     UNAVAILABLE,
+    MadeImage,
     ServerCall,
     ServerKind,
     ServerResult,
@@ -184,6 +185,7 @@ def usage_of(usage: UsageObject) -> Usage:
         cost=read_cost(usage.cost, usage.cost_in_usd_ticks),
         searches=(ran.web_search_calls if ran else 0) or 0,
         code_runs=(ran.code_interpreter_calls if ran else 0) or 0,
+        mcp_calls=(ran.mcp_calls if ran else 0) or 0,
     )
 
 
@@ -497,13 +499,50 @@ def read_server_item(raw: Raw) -> ReadTool | None:
             return ReadTool(call, ServerResult(ServerKind.CODE, output=logs, return_code=code))
         case "web_extractor_call":
             return _read_fetch(item, failed)
+        case "image_generation_call" | "openrouter:image_generation":
+            return _read_image(item, failed)
         case "mcp_call":
-            arguments = Raw(item.arguments.encode() if item.arguments else b"{}")
-            call = ServerCall(ServerKind.MCP, arguments=arguments, name=item.name or "")
-            output = item.output if isinstance(item.output, str) else ""
-            return ReadTool(call, ServerResult(ServerKind.MCP, output=output, error=failed))
+            return _read_mcp(item, failed)
         case _:
             return None
+
+
+def _read_image(item: HostedItem, failed: str) -> ReadTool:
+    call = ServerCall(ServerKind.IMAGE, (item.revised_prompt,) if item.revised_prompt else ())
+    found, image = item.result or "", None
+    if found.startswith(("https://", "http://")):
+        image = MadeImage(url=found)
+    elif found:
+        image = MadeImage(found, f"image/{item.output_format or 'png'}")
+    error = failed or ("" if image else UNAVAILABLE)
+    return ReadTool(call, ServerResult(ServerKind.IMAGE, error=error, image=image))
+
+
+_OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
+
+
+def _read_mcp(item: HostedItem, failed: str) -> ReadTool:
+    """Return the call of an MCP server's tool; arguments that are not an object are left out."""
+    asked = (item.arguments or "").encode("utf-8", "replace")
+    try:
+        _OBJECT.decode(asked)
+    except msgspec.DecodeError:
+        asked = b"{}"
+    name, server = item.name or "", item.server_label or ""
+    call = ServerCall(ServerKind.MCP, (), Raw(asked), name, server)
+    output = item.output if isinstance(item.output, str) else ""
+    if failed and not output:
+        output = _error_text(item.error)
+    return ReadTool(call, ServerResult(ServerKind.MCP, output=output, error=failed))
+
+
+def _error_text(error: object) -> str:
+    """Return why a call failed: a text, or an object with a message or the content of the failure."""
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("content")
+    if error is None or isinstance(error, str):
+        return error or ""
+    return encode(error).decode()
 
 
 def _read_fetch(item: HostedItem, failed: str) -> ReadTool:

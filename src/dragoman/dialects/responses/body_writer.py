@@ -8,9 +8,11 @@ An item is written while its block arrives: as events, and in the end as the ite
 
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Raw
 
 from dragoman.context import Exchange
+from dragoman.dialects.decoding import entries_of
 from dragoman.dialects.encoding import encode, one_line
 from dragoman.dialects.identity import identity_of
 from dragoman.dialects.responses.errors import stream_error
@@ -29,7 +31,7 @@ from dragoman.turn.events import (
     TextRun,
     Usage,
 )
-from dragoman.turn.server_tools import host_of
+from dragoman.turn.server_tools import ServerKind, host_of
 
 # --- the response object --------------------------------------------------------------------------
 
@@ -109,11 +111,27 @@ def _echo(exchange: Exchange) -> bytes:
     given = request.settings if isinstance(request, ResponsesRequest) else {}
     if exchange.previous_id:
         given = given | {"previous_response_id": Raw(encode(exchange.previous_id))}
+    has_mcp = request is not None and any(tool.does is ServerKind.MCP for tool in request.tools)
     fields: list[bytes] = []
     for name, default in _ECHOES:
         value = given.get(name, NULL)
+        if name == "tools" and has_mcp:
+            value = _without_keys(value)
         fields.append(b',"%b":%b' % (name.encode(), default if value == NULL else one_line(value)))
     return b"".join(fields)
+
+
+def _without_keys(tools: Raw) -> Raw:
+    """Return the tools without the user's keys for MCP servers: responses may be stored, and the vendor's have none."""
+    kept = [
+        {name: value for name, value in _OBJECT.decode(one).items() if name not in _KEYS}
+        for one in entries_of(tools)
+    ]
+    return Raw(encode(kept))
+
+
+_KEYS: Final = frozenset({"authorization", "headers"})
+_OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 def _usage(usage: Usage) -> bytes:

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct, structs
 from dragoman.dialects.decoding import check_messages, decode_at
 from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
+from dragoman.dialects.responses.block_reader import read_server_item
 from dragoman.dialects.responses.schema import (
     EASY_MESSAGE,
     HEAD,
@@ -70,6 +71,7 @@ from dragoman.turn.request import (
     UrlSource,
 )
 from dragoman.turn.request import Part as TurnPart
+from dragoman.turn.server_tools import summary_of
 
 # --- content parts --------------------------------------------------------------------------------
 
@@ -325,7 +327,7 @@ class History:
                 return decode_at(REFERENCE, raw, path)
             return decode_at(EASY_MESSAGE, raw, path)
         if head.type in HOSTED_ITEMS:
-            made_here = any(is_minted(head.id or "", prefix) for prefix in ("ws_", "ci_"))
+            made_here = any(is_minted(head.id or "", prefix) for prefix in _MADE_HERE)
             if not made_here or head.id not in self._restored:
                 vendor = "" if made_here else _VENDOR
                 part = ServerToolPart(vendor, _summary(head.type, raw), raw)
@@ -515,9 +517,16 @@ def _shell_text(outputs: Sequence[ShellOutput]) -> str:
     return "\n".join(texts)
 
 
+# The beginnings of ids that items of other vendors' tools get here.
+_MADE_HERE: Final = ("ws_", "ci_", "mcp_", "ig_")
+
+
 def _summary(kind: str, raw: Raw) -> str:
-    """Return a line that describes what a vendor-run tool did."""
+    """Return what a vendor-run tool did, for a model whose API has no place for it."""
     name = kind.removesuffix("_call")
+    if name == "mcp" and (read := read_server_item(raw)) is not None:
+        found = () if read.result is None else (summary_of(read.result),)
+        return "\n".join((summary_of(read.call), *found))
     try:
         hosted = HOSTED_ITEM.decode(raw)
     except msgspec.MsgspecError:

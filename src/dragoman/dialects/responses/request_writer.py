@@ -28,7 +28,7 @@ from dragoman.dialects.responses.history_writer import ItemEncoder
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
-from dragoman.dialects.server_tools import kind_of
+from dragoman.dialects.server_tools import kind_of, mcp_obstacle
 from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import without_meta
@@ -337,7 +337,9 @@ def fit_tools(
 
 def _fits(tool: Tool, profile: Profile) -> bool:
     if tool.server:
-        return profile.runs(tool.does or ServerKind.OTHER, "responses")
+        runs = profile.runs(tool.does or ServerKind.OTHER, "responses")
+        mcp = tool.does is ServerKind.MCP
+        return runs and not (mcp and mcp_obstacle(tool, "responses", profile))
     return tool.flavor is Flavor.FUNCTION and not tool.namespace
 
 

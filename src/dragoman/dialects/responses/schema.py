@@ -254,7 +254,7 @@ class ToolDefinition(Struct, frozen=True, gc=False):
     strict: bool | None = None
     format: GrammarFormat | None = None
     tools: list[Raw] | None = None
-    environment: Environment | None = None
+    environment: Environment | str | None = None  # a word in the definition of a computer
     defer_loading: bool | None = None
     allowed_callers: Raw = NULL
     output_schema: Raw = NULL
@@ -333,6 +333,7 @@ class OutputDetails(Struct, frozen=True, gc=False):
 class ToolUsage(Struct, frozen=True, gc=False):
     web_search_calls: int | None = None
     code_interpreter_calls: int | None = None
+    mcp_calls: int | None = None
 
 
 class UsageObject(Struct, frozen=True, gc=False):
@@ -583,6 +584,26 @@ class HostedOutput(Struct, frozen=True, gc=False):
     logs: str | None = None
 
 
+class McpAllowedTools(Struct, frozen=True, gc=False):
+    """The tools of an MCP server that may be called."""
+
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+
+class McpDefinition(Struct, frozen=True, gc=False):
+    """A tool of type `mcp`: one server."""
+
+    server_label: str = ""
+    server_url: str | None = None
+    allowed_tools: list[str] | McpAllowedTools | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    require_approval: object = None  # a word, or tools by word
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+
+
 class HostedItem(Struct, frozen=True):
     """The item of a vendor-run tool, as far as other vendors' tools do the same."""
 
@@ -593,10 +614,14 @@ class HostedItem(Struct, frozen=True):
     code: str | None = None
     outputs: list[HostedOutput] | None = None
     name: str | None = None
+    server_label: str | None = None
     arguments: str | None = None
     output: object = None
     error: object = None
     queries: list[str] | None = None
+    result: str | None = None  # of an image: base64, or OpenRouter's address
+    output_format: str | None = None
+    revised_prompt: str | None = None
     urls: list[str] | None = None  # Qwen's `web_extractor_call`
     goal: str | None = None  # of the same; of some models the address
 

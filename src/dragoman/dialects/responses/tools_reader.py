@@ -7,11 +7,21 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode_at
-from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
-from dragoman.dialects.server_tools import base_kind, kind_of, read_options
+from dragoman.dialects.responses.schema import (
+    CHOICE,
+    NULL,
+    TOOL,
+    TOOLS,
+    Environment,
+    McpAllowedTools,
+    McpDefinition,
+    ToolDefinition,
+)
+from dragoman.dialects.server_tools import base_kind, kind_of, read_headers, read_options
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.server_tools import McpServer, ServerOptions
 from dragoman.turn.tools import ToolLists
 
 # --- shell and patch tools ------------------------------------------------------------------------
@@ -220,7 +230,7 @@ def _decode_tool(given: ToolDefinition, raw: Raw, path: str, namespace: str) -> 
                 name=given.name or given.type,
                 server=True,
                 does=kind_of(given.type),
-                server_options=read_options(raw),
+                server_options=_mcp_options(raw) if given.type == "mcp" else read_options(raw),
                 kind=given.type,
                 vendor=_VENDOR,
                 raw=raw,
@@ -228,9 +238,43 @@ def _decode_tool(given: ToolDefinition, raw: Raw, path: str, namespace: str) -> 
             )
 
 
+_MCP: Final = msgspec.json.Decoder(McpDefinition)
+# Settings of an MCP server that no other vendor has.
+_MCP_SETTINGS: Final = ("server_description", "defer_loading", "allowed_callers")
+
+
+def _mcp_options(raw: Raw) -> ServerOptions:
+    """Read the definition of an MCP server; nothing, if it cannot be read."""
+    try:
+        given, fields = _MCP.decode(raw), _OBJECT.decode(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return ServerOptions()
+    allowed = given.allowed_tools
+    own = "connector" if given.connector_id or given.tunnel_id else ""
+    if isinstance(allowed, McpAllowedTools):
+        own = own or ("read-only tools" if allowed.read_only is not None else "")
+        allowed = allowed.tool_names
+    token, headers = read_headers(given.headers or {})
+    server = McpServer(
+        name=given.server_label,
+        url=given.server_url or "",
+        allowed=None if allowed is None else tuple(allowed),
+        token=given.authorization or token,
+        headers=headers,
+        approval=given.require_approval != "never",  # without a value, the vendor asks
+        own=own,
+    )
+    rest = (name for name in _MCP_SETTINGS if bytes(fields.get(name, b"null")) not in _UNSET)
+    return ServerOptions(servers=(server,), rest=tuple(rest))
+
+
+_UNSET: Final = frozenset({b"null", b"false", b'""'})
+
+
 def _in_container(given: ToolDefinition) -> bool:
     """Return whether a shell is one that the vendor runs."""
-    return given.environment is not None and given.environment.type.startswith("container")
+    where = given.environment
+    return isinstance(where, Environment) and where.type.startswith("container")
 
 
 def _name(given: ToolDefinition, path: str) -> str:

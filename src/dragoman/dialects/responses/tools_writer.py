@@ -14,6 +14,9 @@ from dragoman.dialects.server_tools import (
     base_kind,
     kept_options,
     limited_domains,
+    may_search,
+    mcp_label,
+    mcp_obstacle,
     options_of,
     written_place,
 )
@@ -33,7 +36,7 @@ from dragoman.profiles.schema import without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
-from dragoman.turn.server_tools import ServerKind
+from dragoman.turn.server_tools import McpServer, ServerKind
 from dragoman.turn.tools import ToolTable, made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -45,6 +48,7 @@ _OWN_TYPES: Final = {
     ServerKind.WEB_SEARCH: "web_search",
     ServerKind.CODE: "code_interpreter",
     ServerKind.WEB_FETCH: "web_extractor",  # of Qwen alone
+    ServerKind.IMAGE: "image_generation",
 }
 
 
@@ -96,8 +100,10 @@ class _Definer:
 
     def define(self, tool: Tool) -> None:
         """Add a tool, unless the upstream does not have it."""
-        definition = self._definition(tool)
-        if definition is not None:
+        if tool.server and tool.does is ServerKind.MCP:
+            for server in self._mcp(tool):
+                self._add(tool, server)
+        elif (definition := self._definition(tool)) is not None:
             self._add(tool, definition)
 
     def end(self) -> None:
@@ -166,18 +172,35 @@ class _Definer:
             return tool.name
         return flat_name(tool, self.losses)
 
+    def _mcp(self, tool: Tool) -> list[_Definition]:
+        """Return one definition for each MCP server.  No other vendor's client can approve calls."""
+        own = tool.vendor == _VENDOR and tool.raw is not None
+        if own and tool.raw is not None and self._native:
+            return [tool.raw]
+        runs = self._profile.runs(ServerKind.MCP, "responses")
+        why = mcp_obstacle(tool, "responses", self._profile) if runs else ""
+        if why or not runs:
+            detail = f"mcp: {why}" if why else tool.kind
+            self.losses.append(Loss("server_tool_dropped", tool.path, detail))
+            return []
+        if own and tool.raw is not None:
+            return [tool.raw]
+        asked = kept_options(tool, (), self.losses)
+        self.losses.append(Loss("server_tool_mapped", tool.path, "mcp"))
+        return [_mcp_definition(one) for one in asked.servers]
+
     def _server_tool(self, tool: Tool) -> _Definition | None:
         does = tool.does or ServerKind.OTHER
         own = tool.vendor == _VENDOR and tool.raw is not None
         runs = self._profile.runs(does, "responses")
         if own and (self._native or runs):
             return tool.raw
-        if runs and does is ServerKind.WEB_SEARCH and options_of(tool).live:
+        if runs and does is ServerKind.WEB_SEARCH and may_search(tool, self._profile):
             return self._mapped(tool, self._search(tool))
         if runs and does is ServerKind.CODE:
             kept_options(tool, (), self.losses)
             return self._mapped(tool, {"type": "code_interpreter", "container": {"type": "auto"}})
-        if runs and does is ServerKind.WEB_FETCH:
+        if runs and does in (ServerKind.WEB_FETCH, ServerKind.IMAGE):
             kept_options(tool, (), self.losses)
             return self._mapped(tool, {"type": _OWN_TYPES[does]})
         detail = tool.kind if options_of(tool).live else "cached search only"
@@ -206,6 +229,22 @@ class _Definer:
             item["search_context_size"] = asked.context
         self.max_calls = asked.max_uses
         return item
+
+
+def _mcp_definition(server: McpServer) -> dict[str, object]:
+    item: dict[str, object] = {
+        "type": "mcp",
+        "server_label": mcp_label(server.name),
+        "server_url": server.url,
+        "require_approval": "never",
+    }
+    if server.allowed is not None:
+        item["allowed_tools"] = server.allowed
+    if server.token:
+        item["authorization"] = server.token
+    if server.headers:
+        item["headers"] = dict(server.headers)
+    return item
 
 
 # --- tools and tool choice ------------------------------------------------------------------------
@@ -260,7 +299,8 @@ class Toolset:
         tool = self._sent.get((choice.name, choice.namespace))
         if tool is not None and tool.server and len(self._sent) == 1:
             return "required"  # every host knows that
-        if tool is not None and tool.server and not self._native:
+        mcp = tool is not None and tool.does is ServerKind.MCP
+        if tool is not None and tool.server and (mcp or not self._native):
             path = path_of(self._request, "tool_choice")
             self._losses.append(Loss("tool_choice_adjusted", path, f"{tool.name} became required"))
             return "required"

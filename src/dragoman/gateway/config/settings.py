@@ -198,6 +198,15 @@ class Match(Section, frozen=True):
     dialect: DialectText | None = None  # of the client
 
 
+class RouteServerTools(Section, frozen=True):
+    """What may be done with vendor-run tools of clients whose vendor is not the upstream's."""
+
+    # Credentials that a client has for its MCP servers may go to the upstream's vendor.
+    mcp: bool = False
+    # A search of the vendor's cache alone, where there is none: it is dropped, or becomes a live search.
+    cached_search: Literal["drop", "live"] = "drop"
+
+
 class Route(Section, frozen=True):
     """First match wins.  Each target is `upstream/model`; the next is tried if one cannot answer."""
 
@@ -221,6 +230,7 @@ class Route(Section, frozen=True):
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
     prefill: Literal["reject", "continue"] = "reject"
+    server_tools: RouteServerTools = RouteServerTools()
     stream_error_tail: Literal["", "open", "close", "message_stop"] = ""  # empty: as the server's
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
         "reasoning_content"
@@ -265,7 +275,7 @@ def _changes() -> type[Struct]:
                 kind = fact.type
         if fact.name == "extra_fields":
             kind = dict[str, object]  # written as a table
-        if fact.name not in ("name", "vendor"):
+        if fact.name not in ("name", "vendor", "mcp_credentials", "cached_search"):
             fields.append((fact.name, kind | None, None))  # type: ignore[operator]  # types have it
     return defstruct("ProfileChanges", fields, bases=(Section,), frozen=True, kw_only=True)
 

@@ -3,6 +3,8 @@
 import hashlib
 from typing import Final
 
+import msgspec
+
 from dragoman.simulator.answer_writers.errors import words
 from dragoman.simulator.answer_writers.frames import encode_body, in_turns
 from dragoman.simulator.play import (
@@ -12,6 +14,7 @@ from dragoman.simulator.play import (
     Json,
     Play,
     SimulatedCall,
+    SimulatedMcpCall,
     SimulatedSearch,
     as_object,
     input_tokens,
@@ -151,12 +154,36 @@ def _blocks(play: Play) -> list[list[Frame]]:
 
 
 def _found(play: Play) -> list[Fields]:
-    """Return the searches of an answer: calls and results."""
+    """Return the searches of an answer and its calls of MCP servers: calls and results."""
     pairs = (
         search_blocks(f"{play.asked.id}{number}", search)
         for number, search in enumerate(play.reply.searches)
     )
-    return [*play.reply.blocks, *(block for pair in pairs for block in pair)]
+    called = (
+        _mcp_blocks(f"mcptoolu_{play.asked.id}{number}", call)
+        for number, call in enumerate(play.reply.mcp_calls)
+    )
+    return [*play.reply.blocks, *(block for pair in (*pairs, *called) for block in pair)]
+
+
+def _mcp_blocks(call_id: str, call: SimulatedMcpCall) -> tuple[Fields, Fields]:
+    asked: Json = msgspec.json.decode(call.arguments)
+    text: Fields = {"type": "text", "text": call.output}
+    return (
+        {
+            "type": "mcp_tool_use",
+            "id": call_id,
+            "name": call.name,
+            "server_name": call.server,
+            "input": asked,
+        },
+        {
+            "type": "mcp_tool_result",
+            "tool_use_id": call_id,
+            "is_error": False,
+            "content": [text],
+        },
+    )
 
 
 def search_blocks(unique: str, search: SimulatedSearch) -> tuple[Fields, Fields]:

@@ -4,6 +4,8 @@ import base64
 import hashlib
 from typing import Final
 
+import msgspec
+
 from dragoman.simulator.play import (
     Fields,
     Frame,
@@ -42,6 +44,7 @@ def frames(play: Play) -> list[Frame]:
     """Return the events of a streamed answer."""
     size = play.style.piece
     out = [_chunk(play, _thought(one)) for one in pieces(play.reply.reasoning, size)]
+    out += [_chunk(play, one) for one in _mcp_parts(play)]
     out += [_chunk(play, {"text": one}) for one in pieces(play.reply.text, size)]
     out += [_chunk(play, one) for one in _calls(play)]
     last = _chunk(play, _last_part(play), "finish")
@@ -61,6 +64,7 @@ def body(play: Play) -> Fields:
     parts: list[Json] = []
     if reply.reasoning:
         parts.append(_thought(reply.reasoning))
+    parts += _mcp_parts(play)
     if reply.text:
         parts.append({"text": reply.text})
     parts += _calls(play)
@@ -112,6 +116,21 @@ def _chunk(play: Play, part: Fields, kind: FrameKind = "delta") -> Frame:
 
 def _thought(text: str) -> Fields:
     return {"text": text, "thought": True}
+
+
+def _mcp_parts(play: Play) -> list[Fields]:
+    """Return the calls of MCP servers and their results."""
+    parts: list[Fields] = []
+    for number, call in enumerate(play.reply.mcp_calls):
+        call_id = f"{play.asked.id}{number}"
+        asked: Json = msgspec.json.decode(call.arguments)
+        args: Fields = {"name": call.name, "serverName": call.server, "arguments": asked}
+        response: Fields = {"output": call.output}
+        parts += [
+            {"toolCall": {"id": call_id, "args": args}},
+            {"toolResponse": {"id": call_id, "response": response}},
+        ]
+    return parts
 
 
 def _calls(play: Play) -> list[Fields]:

@@ -54,6 +54,7 @@ def frames(play: Play) -> list[Frame]:
     ]
     reasoning, message = _reasoning(play), _message(play)
     found = [_search(play, number) for number in range(len(play.reply.searches))]
+    found += [_mcp_call(play, number) for number in range(len(play.reply.mcp_calls))]
     calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
     items = [group for group in (reasoning, *found, message, *calls) if group]
     for number, group in enumerate(items):
@@ -136,6 +137,7 @@ def _items(play: Play) -> list[Json]:
     if reply.reasoning:
         out.append(_reasoning_item(play))
     out += [_search_item(play, number, last=True) for number in range(len(reply.searches))]
+    out += [_mcp_item(play, number) for number in range(len(reply.mcp_calls))]
     if reply.text:
         out.append(_message_item(play))
     return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
@@ -246,6 +248,40 @@ def _search(play: Play, number: int) -> list[Frame]:
     return [
         _event("open", "response.output_item.added", output_index=0, item=added),
         *(_event("other", f"response.web_search_call.{one}", **place) for one in steps),
+        _event("close", "response.output_item.done", output_index=0, item=item),
+    ]
+
+
+def _mcp_item(play: Play, number: int) -> Fields:
+    call = play.reply.mcp_calls[number]
+    return {
+        "id": f"mcp_{play.asked.id}{number}",
+        "type": "mcp_call",
+        "status": "completed",
+        "approval_request_id": None,
+        "arguments": call.arguments,
+        "error": None,
+        "name": call.name,
+        "output": call.output,
+        "server_label": call.server,
+    }
+
+
+def _mcp_call(play: Play, number: int) -> list[Frame]:
+    item = _mcp_item(play, number)
+    added = {**item, "status": "in_progress", "arguments": "", "output": None}
+    place: Fields = {"item_id": item["id"], "output_index": 0}
+    name = "response.mcp_call_arguments"
+    arguments = play.reply.mcp_calls[number].arguments
+    return [
+        _event("open", "response.output_item.added", output_index=0, item=added),
+        _event("other", "response.mcp_call.in_progress", **place),
+        *(
+            _event("other", f"{name}.delta", **place, delta=one)
+            for one in pieces(arguments, play.style.piece)
+        ),
+        _event("other", f"{name}.done", **place, arguments=arguments),
+        _event("other", "response.mcp_call.completed", **place),
         _event("close", "response.output_item.done", output_index=0, item=item),
     ]
 

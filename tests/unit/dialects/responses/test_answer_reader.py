@@ -23,7 +23,7 @@ from dragoman.turn.events import (
     TextDelta,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.server_tools import ServerResult
+from dragoman.turn.server_tools import MadeImage, ServerResult
 from tests.support.corpus import corpus, drive
 
 OPENAI = Profile(name="openai")
@@ -442,7 +442,23 @@ def test_mcp_call_has_its_output_or_fails(error: str | None, failed: bool) -> No
 
 
 def test_item_that_only_the_vendor_can_read_has_no_result() -> None:
-    assert [] == results({"type": "image_generation_call", "result": "AA"})
+    assert [] == results({"type": "file_search_call", "queries": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("item", "image", "failed"),
+    [
+        ({"result": "AA"}, MadeImage("AA"), False),
+        ({"result": "AA", "output_format": "webp"}, MadeImage("AA", "image/webp"), False),
+        ({"result": "https://i.example/1"}, MadeImage(url="https://i.example/1"), False),
+        ({"result": None, "status": "failed"}, None, True),
+    ],
+)
+def test_image_generation_has_its_image_or_fails(
+    item: dict[str, Any], image: MadeImage | None, failed: bool
+) -> None:
+    (found,) = results({"type": "image_generation_call", **item})
+    assert (image, failed) == (found.image, bool(found.error))
 
 
 def item_added(kind: str, **fields: Any) -> dict[str, Any]:
