@@ -45,12 +45,33 @@ class Cost(NamedTuple):
     of: Callable[[Target, Choice], float]
 
 
-def judge_growth(target: Target, choice: Choice) -> None:
+def _seconds(target: Target, choice: Choice) -> float:
+    begun = time.process_time()
+    target.run(choice)
+    return time.process_time() - begun
+
+
+def _memory(target: Target, choice: Choice) -> float:
+    tracemalloc.start()
+    try:
+        target.run(choice)
+        return float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+COSTS: Final = (
+    Cost("processor seconds", 0.01, _seconds),
+    Cost("bytes of memory", 1_000_000, _memory),
+)
+
+
+def judge_growth(target: Target, choice: Choice, costs: tuple[Cost, ...] = COSTS) -> None:
     """Assert that time and memory for the repeated input grow no faster than its size."""
     if not choice.data:
         return
     for repeated in (_whole, _piece):
-        for cost in _COSTS:
+        for cost in costs:
             _judge(cost, lambda size, repeated=repeated: choice._replace(data=repeated(choice.data, size)), target)  # fmt: skip
 
 
@@ -85,24 +106,3 @@ def _piece(data: bytes, size: int) -> bytes:
     end = start + 1 + chance // len(data) % min(64, len(data) - start)
     count = max(1, (size - len(data)) // (end - start))
     return data[:start] + data[start:end] * count + data[end:]
-
-
-def _seconds(target: Target, choice: Choice) -> float:
-    begun = time.process_time()
-    target.run(choice)
-    return time.process_time() - begun
-
-
-def _memory(target: Target, choice: Choice) -> float:
-    tracemalloc.start()
-    try:
-        target.run(choice)
-        return float(tracemalloc.get_traced_memory()[1])
-    finally:
-        tracemalloc.stop()
-
-
-_COSTS: Final = (
-    Cost("processor seconds", 0.01, _seconds),
-    Cost("bytes of memory", 1_000_000, _memory),
-)
