@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import NODEFAULT, inspect, structs
 
-from dragoman.gateway.config.settings import Server
+from dragoman.gateway.config.settings import Server, Settings
 from dragoman.limits import Limits
+from tests.docs.test_configuration import tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
@@ -43,11 +44,51 @@ def test_every_sentence_about_files_names_a_test_except_what_is_not_done() -> No
     ]  # fmt: skip
 
 
+# Numbers in the settings that bound nothing that a client, an upstream or a model could use up.
+_NO_BOUNDS = {
+    "server.port",
+    "server.workers",
+    "server.keep_alive",  # how often a client gets a sign of life
+    "upstreams.NAME.cooldown",
+    "upstreams.NAME.failures",
+    "routes.priority",
+    "guards.loop_repeats",
+    "guards.loop_cycle",
+    "traces.sample",
+}
+_FACTS = ("server.limits.", "prices.", "models.", "profiles.")  # in the other table; facts
+
+
 def test_every_limit_has_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
     expected = {one.name: f"{one.default:,}" for one in structs.fields(Limits)}
     expected |= {
         one.name: f"{one.default:,}" for one in structs.fields(Server) if one.name in _SERVER
     }
+
+    assert expected == rows
+
+
+def test_every_other_bound_of_the_settings_has_its_default_and_a_test() -> None:
+    expected = {}
+    for heading, fields in tables(inspect.type_info(Settings)):
+        for field in fields:
+            name = f"{heading.strip('[]')}.{field.name}"
+            is_number = isinstance(field.type, inspect.IntType | inspect.FloatType)
+            if is_number and field.default is not NODEFAULT and not name.startswith(_FACTS):
+                expected[name] = f"{field.default:,}"
+    expected = {
+        name: default
+        for name, default in expected.items()
+        if name not in _NO_BOUNDS and name.removeprefix("server.") not in _SERVER
+    }
+    rows = {}
+    for names, defaults, tests in re.findall(
+        r"^\| (`\w+\.[^|]+) \| ([^|]+) \| [^|]+ \| ([^|]+) \|$", PAGE, re.MULTILINE
+    ):
+        assert _TEST.search(tests), names
+        named = re.findall(r"`([\w.]+)`", names)
+        values = defaults.split(", ")
+        rows |= dict(zip(named, values * len(named) if len(values) == 1 else values, strict=False))
 
     assert expected == rows
