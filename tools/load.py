@@ -132,7 +132,8 @@ class Load:
                 aiohttp.ClientError,
                 TimeoutError,
                 AssertionError,
-                KeyError,
+                LookupError,
+                TypeError,  # a stream that failed has no answer where one is looked for
                 ValueError,
             ) as error:
                 self.outcomes[f"WRONG {type(error).__name__}: {str(error)[:100]}"] += 1
