@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -39,12 +40,25 @@ class Stand:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.log = io.StringIO()
+        self._lines: list[dict[str, Any]] = []
+        self._parsed = 0  # characters of the log that are in `_lines`
         self.simulator: Simulator
         self.running: Running
 
     @property
     def url(self) -> str:
         return self.running.url
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of the log so far; each is parsed once, because many tests may share a gateway."""
+        text = self.log.getvalue()
+        if len(text) < self._parsed:  # a test has emptied the log
+            self._lines, self._parsed = [], 0
+        end = text.rfind("\n") + 1
+        self._lines += map(json.loads, text[self._parsed : end].splitlines())
+        self._parsed = max(self._parsed, end)
+        return self._lines
 
     def do(self, work: Coroutine[Any, Any, T], timeout: float = 60.0) -> T:
         """Run something in the servers' event loop."""
@@ -101,7 +115,7 @@ def stand(make=settings_for, **simulator: Any) -> Iterator[Stand]:
 
     served = asyncio.run_coroutine_threadsafe(serve(), loop)
     try:
-        ready.wait(60)
+        assert ready.wait(60), "the servers did not start within a minute"
         if failed:
             raise failed[0]
         yield found

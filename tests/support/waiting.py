@@ -1,6 +1,5 @@
 """Wait for something to be so, and no longer."""
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,8 +32,7 @@ def logged_with(stand: Stand, **facts: Any) -> dict[str, Any]:
     """
 
     def look() -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in stand.log.getvalue().splitlines()]
-        requests = (line for line in lines if line["event"] == "request")
+        requests = (line for line in stand.lines if line["event"] == "request")
         return [line for line in requests if facts.items() <= line.items()]
 
     (line,) = until(look)
@@ -45,7 +43,8 @@ def notices(stand: Stand, event: str, **facts: Any) -> list[dict[str, Any]]:
     """Wait for lines of the log under a name, with these facts, and return them."""
 
     def look() -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in stand.log.getvalue().splitlines()]
-        return [line for line in lines if line["event"] == event and facts.items() <= line.items()]
+        return [
+            line for line in stand.lines if line["event"] == event and facts.items() <= line.items()
+        ]
 
     return until(look)
