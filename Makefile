@@ -90,8 +90,8 @@ load: $(DEV)  ## keep 1,000 verified streams open for five minutes, with faults 
 soak: $(DEV)  ## the same streams for half an hour; docs/images/soak.svg shows memory and descriptors
 	$(BIN)/python -m tools.load --soak --streams 300
 
-fuzz-properties: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_parser_corpus.py --timeout 1200
+fuzz-properties: $(DEV)  ## run property tests with many more examples, corpus cases cut at every byte, all hostile requests (about ten minutes)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/test_half_calls.py tests/unit/toolcalls/test_parser_corpus.py tests/gateway/test_hostile_input.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## download the npm SDKs, for one more test of the gateway

@@ -17,7 +17,7 @@ __all__ = ["on_loop"]
 pytest.register_assert_rewrite("tests.support.checker")
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=35, derandomize=True, **_COMMON)
+settings.register_profile("default", max_examples=20, derandomize=True, **_COMMON)
 settings.register_profile("quick", max_examples=10, derandomize=True, **_COMMON)  # make test-core
 settings.register_profile("fuzz", max_examples=20_000, **_COMMON)
 settings.register_profile("deep", max_examples=2_000, **_COMMON)

@@ -9,6 +9,7 @@ tests/corpus/<dialect>/<case>/
     as/<dialect>.sse the expected rendering for a client of another dialect, if pinned
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
 SEALER = Sealer(b"the corpus key")
-MOST_PLACES = 1000  # at which a stream is cut in an ordinary run
+MOST_PLACES = 250  # at which a stream is cut in an ordinary run, beside those of `_BORDERS`
+# Line ends, escapes and characters of several bytes, where a cut is most likely to matter.
+_BORDERS = re.compile(rb"[\r\n\\\x80-\xff]")
 _EVENT = msgspec.json.Decoder(Event)
 _FIELDS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
@@ -119,6 +122,12 @@ def splits(data: bytes, *, most: int = MOST_PLACES) -> Iterator[tuple[bytes, ...
 
 
 def places(data: bytes, most: int = MOST_PLACES) -> list[int]:
-    """Return where to cut: everywhere; of a long stream at some `most` places, except in `make fuzz`."""
+    """Return where to cut: everywhere; of a long stream at its borders and some `most` other places.
+
+    `make fuzz-properties` cuts everywhere.
+    """
     step = 1 if settings.get_current_profile_name() == "fuzz" else len(data) // (most + 1) + 1
-    return list(range(1, len(data), step))
+    found = set(range(1, len(data), step))
+    if step > 1:
+        found |= {at for one in _BORDERS.finditer(data) for at in one.span()}
+    return sorted(found - {0, len(data)})
