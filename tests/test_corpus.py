@@ -9,26 +9,41 @@ from dragoman.turn.events import Finish
 from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
 from tests.support.corpus import Case, corpus, drive, places, splits
+from tests.support.tables import check_all
 
-CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
+# The tests that cut every case at hundreds of places; several tests, because one would keep one process busy for long.
+PARTS = 8
+each_part = pytest.mark.parametrize("part", range(PARTS))
 
 
-@pytest.mark.parametrize("name", DIALECT_NAMES)
+def every_case() -> list[Case]:
+    return [case for name in DIALECT_NAMES for case in corpus(name)]
+
+
+@each_dialect
 def test_every_dialect_has_cases(name: str) -> None:
     assert len(corpus(name)) >= 10
 
 
-@each_case
-def test_case_gives_the_same_events_however_the_bytes_arrive(case: Case) -> None:
+@each_part
+def test_cases_give_the_same_events_however_the_bytes_arrive(part: int) -> None:
+    check_all(every_case()[part::PARTS], _gives_the_same_events)
+
+
+def _gives_the_same_events(case: Case) -> None:
     expected = case.events
 
     for pieces in splits(case.stream):
         assert expected == merged(drive(case.reader(), pieces))
 
 
-@each_case
-def test_oddity_transformers_serve_streams_unasked_and_is_read_as_a_body(case: Case) -> None:
+@each_dialect
+def test_oddity_transformers_serve_streams_unasked_and_is_read_as_a_body(name: str) -> None:
+    check_all(corpus(name), _is_read_as_a_body)
+
+
+def _is_read_as_a_body(case: Case) -> None:
     exchange = case.exchange()
     events = read_whole(case.stream, dialect(case.dialect).frame_reader(exchange), exchange)
 
@@ -36,8 +51,12 @@ def test_oddity_transformers_serve_streams_unasked_and_is_read_as_a_body(case: C
     assert [one for one in case.events if one != Loss("stream_not_sse")] == merged(events)
 
 
-@each_case
-def test_case_gives_a_legal_stream(case: Case) -> None:
+@each_dialect
+def test_cases_give_a_legal_stream(name: str) -> None:
+    check_all(corpus(name), _gives_a_legal_stream)
+
+
+def _gives_a_legal_stream(case: Case) -> None:
     legality = Legality()
 
     for event in drive(case.reader(), [case.stream]):
@@ -45,8 +64,12 @@ def test_case_gives_a_legal_stream(case: Case) -> None:
     assert legality.state == "ended"
 
 
-@each_case
-def test_case_with_its_end_missing_is_reported_as_cut_or_is_the_same_turn(case: Case) -> None:
+@each_part
+def test_cases_with_their_end_missing_are_reported_as_cut_or_are_the_same_turn(part: int) -> None:
+    check_all(every_case()[part::PARTS], _is_cut_or_the_same_turn)
+
+
+def _is_cut_or_the_same_turn(case: Case) -> None:
     whole = fold(case.events)
 
     for at in places(case.stream):
@@ -59,9 +82,12 @@ def test_case_with_its_end_missing_is_reported_as_cut_or_is_the_same_turn(case: 
             assert not any(isinstance(event, Finish) for event in events)
 
 
-@each_case
-@pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_case_renders_as_pinned(case: Case, target: str) -> None:
+@each_dialect
+def test_cases_render_as_pinned(name: str) -> None:
+    check_all([(case, name) for case in every_case()], _renders_as_pinned)
+
+
+def _renders_as_pinned(case: Case, target: str) -> None:
     pinned = case.folder / "as" / f"{target}.sse"
     writer = dialect(target).writer(case.exchange(target))
 

@@ -13,6 +13,7 @@ from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from tests.support.chat import DONE, USAGE, chunk, payloads
 from tests.support.corpus import SEALER
+from tests.support.tables import in_one_test
 
 
 def seen_blocks(stream: list[bytes], **options: object) -> list[tuple[str, str]]:
@@ -299,6 +300,7 @@ def read_back(target: str, out: bytes) -> Answer:
     return fold([*reader.feed(out), *reader.close()])
 
 
+@in_one_test
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 @pytest.mark.parametrize("which", DEVIATIONS)

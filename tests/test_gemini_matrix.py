@@ -14,6 +14,7 @@ from dragoman.errors import MalformedError
 from dragoman.profiles import for_model, profile
 from dragoman.translate_requests import translate_request
 from tests.support.params import validate
+from tests.support.tables import in_one_test
 
 OTHERS: Final = tuple(name for name in DIALECT_NAMES if name != "gemini")
 ABSENT: Final = object()
@@ -1517,6 +1518,7 @@ def at(body: Any, place: str) -> Any:
     return body
 
 
+@in_one_test
 @pytest.mark.parametrize(("row", "upstream"), CASES)
 def test_a_row_of_the_matrix_is_carried_refused_or_reported(row: Row, upstream: str) -> None:
     out = row.outs[upstream]

@@ -35,6 +35,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.state import TURN, TurnState
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads, types
+from tests.support.tables import in_one_test
 
 TOOLS = decode_tools(
     b'[{"type":"function","function":{"name":"bash","parameters":{"type":"object",'
@@ -453,6 +454,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize(("client", "change", "path"), BAD_REQUESTS)
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_p_7_a_bad_request_is_a_400_of_the_clients_dialect_with_the_path(

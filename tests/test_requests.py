@@ -9,12 +9,14 @@ from dragoman.translate_requests import read_request
 from dragoman.turn.request import ToolCallPart, ToolResultPart
 from tests.support.params import validate
 from tests.support.requests import RequestCase, cases, names_of
+from tests.support.tables import in_one_test
 
 PAIRS = [(case, target) for case in cases() for target in DIALECT_NAMES]
 SENT = [(case, target) for case, target in PAIRS if "refused" not in case.kept(target)]
 each_sent = pytest.mark.parametrize(("case", "target"), SENT, ids=str)
 
 
+@in_one_test
 @pytest.mark.parametrize(("case", "target"), PAIRS, ids=str)
 def test_an_agents_request_becomes_what_the_case_expects(case: RequestCase, target: str) -> None:
     assert case.kept(target) == case.becomes(target)
@@ -28,6 +30,7 @@ def test_only_a_search_that_an_upstream_does_not_run_is_refused() -> None:
     assert {("gemini_cli_5", "chat")} == refused
 
 
+@in_one_test
 @each_sent
 def test_an_agents_request_is_one_that_the_vendors_sdk_would_send(
     case: RequestCase, target: str
@@ -36,6 +39,7 @@ def test_an_agents_request_is_one_that_the_vendors_sdk_would_send(
         validate(target, json.loads(case.sent(target).body))
 
 
+@in_one_test
 @each_sent
 def test_tools_calls_and_results_of_an_agent_arrive_in_order(
     case: RequestCase, target: str
@@ -51,6 +55,7 @@ def test_tools_calls_and_results_of_an_agent_arrive_in_order(
         assert order(meant, kind, key) == order(got, kind, key)
 
 
+@in_one_test
 @each_sent
 def test_no_word_of_an_agents_instructions_is_lost(case: RequestCase, target: str) -> None:
     meant = read_request(case.body, source=case.dialect).request

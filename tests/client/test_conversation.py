@@ -12,6 +12,7 @@ from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.server import Simulator
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import Request, Turn
+from tests.support.tables import in_one_test
 
 DIALECTS = DIALECT_NAMES
 FAMILIES = ("plain", "kimi-k2", "qwen3-coder", "deepseek-v31", "glm-4.6", "minimax-m2")
@@ -141,6 +142,7 @@ EXPECTED = [
 ]
 
 
+@in_one_test
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_one_program_has_the_same_conversation_everywhere(case: tuple[str, ...]) -> None:
     assert EXPECTED == transcripts()[case]

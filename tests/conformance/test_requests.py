@@ -14,6 +14,7 @@ from dragoman.errors import UntranslatableError
 from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
 from dragoman.translate_requests import translate_request
 from tests.support.params import validate
+from tests.support.tables import in_one_test
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SECOND = PIXEL.replace("NSUhEUg", "NSUhEUh")
@@ -498,6 +499,7 @@ def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: 
 
 
 @pytest.mark.parametrize("client", DIALECT_NAMES)
+@in_one_test
 @pytest.mark.parametrize("upstream", DIALECT_NAMES)
 @pytest.mark.parametrize("profile", sorted(PROFILES_BY_NAME))
 def test_every_kind_of_upstream_takes_a_rich_request_or_reports_what_it_cannot_see(

@@ -11,9 +11,9 @@ from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault, FaultKind
 from tests.support.corpus import SEALER, Case, corpus, drive
 from tests.support.sdks import SDK_ERRORS, accumulate, joined_parts, parse_body, provoke
+from tests.support.tables import check_all, in_one_test
 
-CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_source = pytest.mark.parametrize("source", DIALECT_NAMES)
 each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
 
 
@@ -51,9 +51,13 @@ def _without_noise(value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of items of other vendors
-@each_case
+@each_source
 @each_target
-def test_sdk_accumulates_from_the_stream_what_the_body_holds(case: Case, target: str) -> None:
+def test_sdk_accumulates_from_the_stream_what_the_body_holds(source: str, target: str) -> None:
+    check_all([(case, target) for case in corpus(source)], _accumulates_what_the_body_holds)
+
+
+def _accumulates_what_the_body_holds(case: Case, target: str) -> None:
     answer = fold(drive(case.reader(), [case.stream]))
     stream = streamed(case, target)
     if answer.fault is not None:
@@ -80,11 +84,14 @@ def test_sdk_accumulates_from_the_stream_what_the_body_holds(case: Case, target:
     assert expected == plain(target, accumulate(target, stream))
 
 
-@each_case
+@each_source
 @each_target
-def test_translator_gives_what_reader_and_writer_give(case: Case, target: str) -> None:
-    if case.dialect == target:
-        return
+def test_translator_gives_what_reader_and_writer_give(source: str, target: str) -> None:
+    if source != target:
+        check_all([(case, target) for case in corpus(source)], _gives_what_reader_and_writer_give)
+
+
+def _gives_what_reader_and_writer_give(case: Case, target: str) -> None:
     exchange = case.exchange(target)
     translator = Translator(
         source=case.dialect,
@@ -106,6 +113,7 @@ def test_translator_gives_what_reader_and_writer_give(case: Case, target: str) -
     assert translator.done
 
 
+@in_one_test
 @pytest.mark.parametrize("kind", list(FaultKind))
 @each_target
 def test_every_kind_of_fault_is_an_error_to_the_sdk(kind: FaultKind, target: str) -> None:

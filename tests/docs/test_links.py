@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tables import in_one_test
+
 ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "README.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,6 +43,7 @@ def anchors(page: Path) -> set[str]:
     return {f"{one}-{at}" if at else one for one, times in found.items() for at in range(times)}
 
 
+@in_one_test
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     broken = [
@@ -80,6 +83,7 @@ def test_anchors_are_made_of_headings() -> None:
     assert {"server", "serverkeys", "params-of-a-route", "profilesname"} <= anchors(page)
 
 
+@in_one_test
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_path_in_code_font_exists(page: Path) -> None:
     paths = re.findall(r"`((?:tests|tools|docs|src)/[\w./-]+)`", page.read_text("utf-8"))

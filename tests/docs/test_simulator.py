@@ -9,10 +9,12 @@ from dragoman.simulator.conversation import parse_directives
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.quirks import QUIRKS, check
 from dragoman.simulator.script import Match, ScriptReply, load_script
+from tests.support.tables import in_one_test
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "simulator.md").read_text("utf-8")
 
 
+@in_one_test
 @pytest.mark.parametrize("name", QUIRKS)
 def test_every_quirk_is_in_the_table(name: str) -> None:
     assert f"| `{QUIRKS[name].usage}` | {QUIRKS[name].description} |" in PAGE

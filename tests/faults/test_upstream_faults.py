@@ -27,6 +27,7 @@ from tests.support.gateway import DIALECTS, FIXED_PATHS, stand
 from tests.support.peers import nothing_left
 from tests.support.serving import simulating
 from tests.support.simulator import WEATHER, question, wire
+from tests.support.tables import in_one_test
 from tests.support.views import seen, seen_body
 
 THOUGHT = "I look at the sky."
@@ -226,6 +227,7 @@ def texts(dialect: str, event: Any) -> list[str]:
     return []
 
 
+@in_one_test
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_client_learns_the_truth_and_the_next_request_is_served(outcomes, case: Case) -> None:
     got, again = outcomes[case.name]

@@ -14,6 +14,7 @@ from dragoman.simulator.quirks import QUIRKS
 from tests.support import endings
 from tests.support.endings import ENDINGS, ROOT, Ending, Seen, file_of, judge_failed_stream
 from tests.support.gateway import DIALECTS, Stand, stand
+from tests.support.tables import in_one_test
 from tests.support.views import HALF_CALL
 
 CASES = [(ending, dialect) for ending in ENDINGS for dialect in DIALECTS]
@@ -41,6 +42,7 @@ def texts_seen(gateway: Stand) -> dict[tuple[str, str], str]:
     return {(ending.name, dialect): text for (ending, dialect), text in texts.items()}
 
 
+@in_one_test
 @pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
 def test_g3_client_sees_exactly(texts_seen, ending: Ending, dialect: str) -> None:
     expected = file_of(ending, dialect).read_text()
@@ -69,6 +71,7 @@ def seen(ending: Ending, dialect: str) -> dict[str, Seen]:
     return endings.read(file_of(ending, dialect).read_text())
 
 
+@in_one_test
 @pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
 def test_every_stream_is_legal(ending: Ending, dialect: str) -> None:
     stream = seen(ending, dialect).get("stream")
@@ -81,6 +84,7 @@ def test_every_stream_is_legal(ending: Ending, dialect: str) -> None:
     assert not [one for one in verdict.violations if one.rule not in excused]
 
 
+@in_one_test
 @pytest.mark.parametrize(("ending", "dialect"), FAILING, ids=[f"{e.name}-{d}" for e, d in FAILING])
 def test_p_10_failure_never_looks_like_success(ending: Ending, dialect: str) -> None:
     for way, answer in seen(ending, dialect).items():

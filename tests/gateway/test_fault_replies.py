@@ -19,6 +19,7 @@ from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import WEATHER, question
+from tests.support.tables import in_one_test
 from tests.support.waiting import notices
 
 KEY = "sk-very-secret-0123456789abcdef"
@@ -177,8 +178,9 @@ def read_error(dialect: str, body: bytes) -> tuple[str, str | None, str]:
     return error["type"], error["code"], error["message"]
 
 
-@pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", DIALECTS)
+@in_one_test
+@pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_has_its_status_and_words(
     gateway, peer, kind: str, dialect: str, stream: bool

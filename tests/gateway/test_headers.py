@@ -10,6 +10,7 @@ from tests.gateway.test_accept_guards import circling
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
+from tests.support.tables import in_one_test
 
 KEY = {"x-api-key": "k"}
 clients = pytest.mark.parametrize("dialect", DIALECTS)
@@ -59,6 +60,7 @@ def test_every_answer_names_its_upstream(
 
 
 @clients
+@in_one_test
 @upstreams
 @pytest.mark.parametrize("fault", ["error:400", "error:429", "error:500", "error-200", "cut:0"])
 def test_every_failure_names_its_upstream_too(

@@ -14,6 +14,7 @@ from tests.support.asking import post
 from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
 from tests.support.search_hosts import HOSTS, WITHOUT_SEARCH, target, with_hosts
 from tests.support.simulator import question as small_question
+from tests.support.tables import in_one_test
 
 SEARCH: dict[str, dict[str, Any]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
@@ -268,9 +269,10 @@ def unforced(way: str, host: str) -> bool:
     return not HOSTS[host].forces or HOSTS[host].dialect in UNFORCED_DIALECTS.get(way, ())
 
 
+@pytest.mark.parametrize("way", [*WAYS])
+@in_one_test
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("host", [*HOSTS])
-@pytest.mark.parametrize("way", [*WAYS])
 def test_no_request_that_needs_a_search_is_answered_without_one(
     gateway: Stand, way: str, host: str, stream: bool
 ) -> None:

@@ -12,6 +12,7 @@ from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.simulator import question
+from tests.support.tables import in_one_test
 from tests.support.waiting import logged, notices
 
 # It looks like no vendor's key: only who knows it can tell that it is one.
@@ -146,10 +147,11 @@ WAYS = {
 }
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@in_one_test
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("upstream", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
 def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- where it appears
     gateway: Stand, peer: OddUpstream, dialect: str, upstream: str, way: str, stream: bool
 ) -> None:

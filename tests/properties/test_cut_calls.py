@@ -14,6 +14,7 @@ from tests.properties.strategies import scaled
 from tests.properties.test_toolcalls import calls_of, declared
 from tests.support.held import bound
 from tests.support.renderers import FAMILIES, NativeCall
+from tests.support.tables import in_one_test
 
 each_family = pytest.mark.parametrize("family", FORMATS)
 
@@ -102,6 +103,7 @@ def test_a_call_beyond_the_limit_is_reported_and_never_looks_whole(
             assert any("max_tool_args_bytes" in detail for detail in details)
 
 
+@in_one_test
 @each_family
 @pytest.mark.parametrize("cut", [False, True])
 def test_b10_a_call_stopped_inside_a_string_is_never_whole(family: str, *, cut: bool) -> None:

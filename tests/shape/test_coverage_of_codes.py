@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tables import in_one_test
+
 TESTS = Path(__file__).parent.parent
 
 SCENARIOS = [
@@ -47,6 +49,7 @@ def words() -> str:
     return " ".join(f"_{name.replace(' ', '_')}_" for name in names())
 
 
+@in_one_test
 @pytest.mark.parametrize("code", [*SCENARIOS, *HERITAGE, *DEVIATIONS])
 def test_code_has_a_test_of_its_name(code: str, words: str) -> None:
     assert re.search(rf"_{code}_", words), f"no test or corpus case carries the code {code}"

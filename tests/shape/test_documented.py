@@ -10,6 +10,7 @@ import pytest
 
 import dragoman
 from dragoman import testing
+from tests.support.tables import in_one_test
 
 PUBLIC = {name: getattr(dragoman, name) for name in dragoman.__all__ if name != "__version__"}
 PUBLIC |= {f"testing.{name}": getattr(testing, name) for name in testing.__all__}
@@ -38,6 +39,7 @@ def is_explained(name: str, doc: str) -> bool:
     return bool(re.search(rf"^\s+\*{{0,2}}{name}: \S", doc, re.MULTILINE)) or f"`{name}`" in doc
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "value"), DOCUMENTED)
 def test_every_public_name_has_a_docstring(name: str, value: Any) -> None:
     if name in ALIASES:
@@ -46,6 +48,7 @@ def test_every_public_name_has_a_docstring(name: str, value: Any) -> None:
     assert not value.__doc__.startswith(f"{name}(")  # made by a decorator
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "cls"), CLASSES)
 def test_every_field_is_explained(name: str, cls: type) -> None:
     doc = inspect.getdoc(cls) or ""
@@ -53,6 +56,7 @@ def test_every_field_is_explained(name: str, cls: type) -> None:
     assert [] == [field for field in fields_of(cls) if not is_explained(field, doc)]
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "cls"), CLASSES)
 def test_every_parameter_of_a_constructor_is_explained(name: str, cls: type) -> None:
     made = issubclass(cls, msgspec.Struct | Enum) or "__init__" not in vars(cls)
@@ -63,6 +67,7 @@ def test_every_parameter_of_a_constructor_is_explained(name: str, cls: type) -> 
     assert [] == [one for one in parameters_of(cls.__init__) if not is_explained(one, doc)]
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "value"), DOCUMENTED)
 def test_every_parameter_of_a_function_is_explained(name: str, value: Any) -> None:
     if not inspect.isfunction(value):
@@ -72,6 +77,7 @@ def test_every_parameter_of_a_function_is_explained(name: str, value: Any) -> No
     assert [] == [one for one in parameters_of(value) if not is_explained(one, doc)]
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "cls"), CLASSES)
 def test_every_public_method_has_a_docstring(name: str, cls: type) -> None:
     own = {

@@ -10,6 +10,7 @@ import pytest
 
 import dragoman.toolcalls
 from dragoman.toolcalls.formats import FORMATS
+from tests.support.tables import in_one_test
 from tests.support.toolcalls import ROOT, corpus
 
 # What a corpus case of this name shows.
@@ -27,12 +28,14 @@ KINDS = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("family", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_family_has_a_case_of_every_kind(family: str, kind: str) -> None:
     assert (ROOT / family / f"{kind}.json").is_file()
 
 
+@in_one_test
 @pytest.mark.parametrize("family", FORMATS)
 def test_cases_of_a_kind_show_what_their_name_promises(family: str) -> None:
     cases = {case.name: case for case in corpus(family)}

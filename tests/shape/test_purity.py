@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from tests.support.tables import in_one_test
 
 SOURCE = Path(dragoman.__file__).parent
 SHELLS = {
@@ -15,6 +16,7 @@ SHELLS = {
 CORE = sorted(path for path in SOURCE.rglob("*.py") if SHELLS.isdisjoint(path.parts))
 
 
+@in_one_test
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_core_module_is_pure(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from dragoman.turn.state import Legality
 from tests.properties.strategies import chat_streams, streams
 from tests.support.corpus import SEALER, Case, corpus, drive, splits
 from tests.support.odd_turns import TURNS
+from tests.support.tables import check_all, in_one_test
 from tests.support.views import HALF_CALL
 from tests.unit.checker import test_anthropic as anthropic
 from tests.unit.checker import test_chat as chat
@@ -342,12 +343,14 @@ def test_events_with_any_values_in_them_give_a_verdict(name, data):
 
 # --- what our own writers write ---------------------------------------------------------------------
 
-CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
+def test_corpus_cases_are_written_as_legal_streams(source: str, target: str):
+    check_all([(case, target) for case in corpus(source)], is_written_as_a_legal_stream)
+
+
+def is_written_as_a_legal_stream(case: Case, target: str) -> None:
     events = drive(case.reader(), [case.stream])
 
     assert faults(target, written(target, events, case.exchange(target)), events) == []
@@ -401,6 +404,7 @@ def test_any_chat_deltas_are_written_as_a_legal_stream(target, stream):
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
+@in_one_test
 @pytest.mark.parametrize("turn", TURNS)
 def test_odd_turn_is_written_as_a_legal_stream_however_it_is_rendered(target, turn):
     legality = Legality()

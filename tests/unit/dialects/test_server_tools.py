@@ -15,6 +15,7 @@ from dragoman.profiles import for_model, profile
 from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
 from dragoman.toolcalls.detection import bare_name
 from dragoman.translate_requests import read_request, write_request
+from tests.support.tables import in_one_test
 
 # A web search as each client declares it, a function, and how the search is forced.
 SEARCH: dict[str, dict[str, Any]] = {
@@ -85,6 +86,7 @@ pairs = pytest.mark.parametrize(
 )
 
 
+@in_one_test
 @pytest.mark.parametrize("name", ["generic", "vllm", "mistral", "minimax"])
 @pytest.mark.parametrize("choice", ["", "auto", "any", "forced"])
 @pairs
@@ -367,6 +369,7 @@ def proof(target: str, name: str, body: bytes) -> bool:
     return name == "perplexity" or CHAT_PROOFS[name] in body
 
 
+@in_one_test
 @pytest.mark.parametrize("name", sorted(PROFILES_BY_NAME))
 @pytest.mark.parametrize("target", ["anthropic", "chat", "gemini", "responses"])
 @pytest.mark.parametrize("asked", ASKED)

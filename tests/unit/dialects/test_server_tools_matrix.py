@@ -12,6 +12,7 @@ from dragoman import translate_request
 from dragoman.errors import UntranslatableError
 from dragoman.profiles import for_model, profile
 from dragoman.profiles.catalogue import PROFILES
+from tests.support.tables import in_one_test
 
 # Each kind of tool as the clients declare it.
 MCP_SERVER = {"type": "url", "url": "https://mcp.example/sse", "name": "notes"}
@@ -190,6 +191,7 @@ def compact(body: bytes) -> str:
     return json.dumps(json.loads(body), separators=(",", ":"))
 
 
+@in_one_test
 @declared
 @hosts
 def test_each_tool_has_its_word_or_is_refused(
@@ -215,6 +217,7 @@ def test_each_tool_has_its_word_or_is_refused(
     assert for_model(profile(name), model.rpartition("/")[2], None, dialect).runs(kind, dialect)
 
 
+@in_one_test
 @declared
 @hosts
 def test_each_tool_beside_a_function_has_its_word_or_is_a_loss(
@@ -309,6 +312,7 @@ MCP_ELSEWHERE = [host for host in HOSTS if host[:2] != ("anthropic", "anthropic"
 SECRET_SERVER = {**MCP_SERVER, "authorization_token": "token-of-the-user"}
 
 
+@in_one_test
 @pytest.mark.parametrize("toolset", [True, False], ids=["toolset", "servers alone"])
 @pytest.mark.parametrize("host", MCP_ELSEWHERE, ids="-".join)
 def test_servers_and_tokens_stay_with_the_vendor_of_the_client(

@@ -11,6 +11,7 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.toolcalls.findings import NativeProblem, NativeSummary
+from tests.support.tables import in_one_test
 
 RECORD = RequestRecord(
     time=1_800_000_000.25,
@@ -241,6 +242,7 @@ TEXT_FIELDS = [
 ]
 
 
+@in_one_test
 @pytest.mark.parametrize("json", [True, False])
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 @pytest.mark.parametrize("secret", SECRETS)

@@ -7,6 +7,7 @@ import pytest
 from dragoman.gateway.config.settings import Key, Secret, Server
 from dragoman.gateway.origins import cors_headers, is_loopback, refuse_page
 from dragoman.turn.events import Fault, FaultKind
+from tests.support.tables import in_one_test
 
 KEYS = (Key(key=Secret("env:K", "k")),)
 
@@ -28,6 +29,7 @@ def refused(
     return fault.code
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "host",
     [
@@ -53,6 +55,7 @@ def test_names_of_this_machine_are_ours(bind: str, host: str) -> None:
     assert fault is None
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "host",
     [
@@ -130,6 +133,7 @@ def test_a_name_to_bind_to_is_ours() -> None:
     assert fault is None
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "origin",
     [

@@ -17,6 +17,7 @@ from dragoman.turn.request import (
     ToolChoice,
     Turn,
 )
+from tests.support.tables import in_one_test
 
 TURNS = (Turn(Role.USER, (TextPart("Hi"),)),)
 
@@ -33,6 +34,7 @@ def wished(**fields: Any) -> Request:
     return request(reasoning=ReasoningSettings(**fields))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("params", "before", "after"),
     [

@@ -9,6 +9,7 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.probe import questions
 from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
+from tests.support.tables import in_one_test
 
 ALL = {name: one for name, one in vars(questions).items() if isinstance(one, Question)}
 ALL |= {f"SEARCH of {host}": one for host, one in questions.SEARCHES.items()}
@@ -19,6 +20,7 @@ def written(question: Question, spoken: str) -> bytes:
     return msgspec.json.encode(write_question(question, spoken, "a-model", Habits()))
 
 
+@in_one_test
 @each_dialect
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"SPOILT"}))
 def test_every_question_is_of_its_dialect(name: str, spoken: str) -> None:

@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 from msgspec import structs
+from tests.support.tables import in_one_test
 
 import dragoman
 from dragoman.dialects import DIALECT_NAMES
@@ -54,6 +55,7 @@ FOR_OPERATORS = {
 each_profile = pytest.mark.parametrize("one", PROFILES.values(), ids=PROFILES)
 
 
+@in_one_test
 @pytest.mark.parametrize("field", Profile.__struct_fields__)
 def test_every_fact_of_a_profile_is_asked_for_by_some_code(field: str) -> None:
     source = Path(dragoman.__file__).parent
@@ -62,6 +64,7 @@ def test_every_fact_of_a_profile_is_asked_for_by_some_code(field: str) -> None:
     assert any(f".{field}" in path.read_text(encoding="utf-8") for path in asking)
 
 
+@in_one_test
 @pytest.mark.parametrize("field", Profile.__struct_fields__)
 def test_every_fact_of_a_profile_differs_somewhere_or_is_for_the_operator(field: str) -> None:
     differing = {str(getattr(one, field)) for one in PROFILES.values()}

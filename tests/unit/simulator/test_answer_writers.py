@@ -12,6 +12,7 @@ from dragoman.simulator.server import Simulator
 from tests.support.chat import payloads
 from tests.support.sdks import accumulate, parse_body
 from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, post, question
+from tests.support.tables import in_one_test
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 THINKING = {
@@ -66,6 +67,7 @@ def texts(dialect: str, answer: dict[str, Any]) -> str:
 
 
 @each_dialect
+@in_one_test
 @pytest.mark.parametrize("model", HEALTHY)
 @pytest.mark.parametrize("tools", [None, [WEATHER, CLOCK]], ids=["no tools", "tools"])
 def test_stream_is_legal(dialect: str, model: str, tools: Any) -> None:

@@ -12,6 +12,7 @@ from dragoman.simulator.answer_writers.gemini import signature
 from dragoman.simulator.model_names import family_of, parse_model
 from dragoman.simulator.quirks import QUIRKS
 from tests.support.simulator import CLOCK, IN_PIECES, WEATHER, answered, ask, question
+from tests.support.tables import in_one_test
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 in_pieces = pytest.mark.parametrize("dialect", IN_PIECES)
@@ -69,6 +70,7 @@ def test_every_quirk_has_a_name_of_its_own_and_one_line() -> None:
 
 
 @each_dialect
+@in_one_test
 @pytest.mark.parametrize("name", sorted(set(QUIRKS) - {"stall", "pace", "slow", "giant"}))
 def test_every_quirk_answers_something(dialect: str, name: str) -> None:
     quirk = QUIRKS[name]

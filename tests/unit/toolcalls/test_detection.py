@@ -3,6 +3,7 @@ import pytest
 from dragoman.toolcalls.detection import STANDARD, bare_name, detect, known_family
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.formats import AUTO, FORMATS
+from tests.support.tables import in_one_test
 
 # By family: ids as routers, model hubs, local servers and the makers themselves write them.
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -275,11 +276,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("family", FORMATS)
 def test_each_family_is_known_by_several_spellings(family: str) -> None:
     assert len(SPELLINGS[family]) >= 3
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("model", "family"), [(model, family) for family in SPELLINGS for model in SPELLINGS[family]]
 )

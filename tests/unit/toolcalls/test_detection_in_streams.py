@@ -5,6 +5,7 @@ import pytest
 from dragoman.toolcalls.format_names import ALIASES, find_format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
+from tests.support.tables import check_all, in_one_test
 from tests.support.toolcalls import Case, corpus, declared
 
 SHOWN = (
@@ -16,13 +17,6 @@ SHOWN = (
     "section_missing",
     "think_tags",
 )
-CASES = [
-    case
-    for family, form in FORMATS.items()
-    if not form.bare
-    for case in corpus(family)
-    if case.name in SHOWN
-]
 
 
 def parse(case: Case, family: str, pieces: list[str]) -> Parsed:
@@ -34,8 +28,12 @@ def parse(case: Case, family: str, pieces: list[str]) -> Parsed:
     return parser.result
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_family_shows_itself_by_its_markers(case: Case) -> None:
+@pytest.mark.parametrize("family", [key for key, form in FORMATS.items() if not form.bare])
+def test_a_family_shows_itself_by_its_markers(family: str) -> None:
+    check_all([case for case in corpus(family) if case.name in SHOWN], shows_itself)
+
+
+def shows_itself(case: Case) -> None:
     known = parse(case, case.family, [case.whole])
 
     for pieces in ([case.whole], list(case.whole)):
@@ -62,6 +60,7 @@ def test_a_family_that_did_not_show_after_all_leaves_others_their_chance() -> No
     assert [call.name for call in parser.result.tool_calls] == ["f"]
 
 
+@in_one_test
 @pytest.mark.parametrize(("alias", "family"), ALIASES.items())
 def test_other_names_lead_to_a_family(alias: str, family: str) -> None:
     assert alias not in FORMATS

@@ -17,6 +17,7 @@ from dragoman.toolcalls.format_names import (
     is_built_in,
 )
 from dragoman.toolcalls.formats import AUTO, FORMATS
+from tests.support.tables import in_one_test
 
 # Rule 0.6 of the formats' specification: the engines' names.
 ENGINES = {
@@ -39,6 +40,7 @@ def test_0_6_kimi_vl_is_accepted() -> None:
     assert find_format("kimi_vl").key.startswith("kimi")
 
 
+@in_one_test
 @pytest.mark.parametrize("name", [*FORMATS, *ALIASES])
 def test_0_6_dashes_and_capitals_make_no_difference(name: str) -> None:
     expected = find_format(name)

@@ -17,6 +17,7 @@ from dragoman.turn.request import Tool
 from tests.support.held import bound, header, longest_marker
 from tests.support.quick import thinned
 from tests.support.renderers import FAMILIES, NativeCall
+from tests.support.tables import in_one_test
 from tests.support.toolcalls import corpus
 
 ALL = [*FORMATS.values(), AUTO]
@@ -24,6 +25,7 @@ each_family = pytest.mark.parametrize("form", ALL, ids=lambda form: form.key)
 LIMITS = Limits(max_tool_args_bytes=5000)
 
 
+@in_one_test
 @each_family
 def test_no_marker_is_longer_than_a_header_can_be(form: Format) -> None:
     assert longest_marker(form) <= 700

@@ -18,6 +18,7 @@ from dragoman.toolcalls.scanner import FoundMarker, Scanner
 from dragoman.wire.json_scanner import JsonScanner
 from tests.support.held import scanners
 from tests.support.quick import thinned
+from tests.support.tables import in_one_test
 
 ALL = [*FORMATS.values(), AUTO]
 each_family = pytest.mark.parametrize("form", ALL, ids=lambda form: form.key)
@@ -109,6 +110,7 @@ def test_twice_the_text_is_twice_the_work(meter: Meter, form: Format, size: int)
         assert work <= len(twice) * (looks + reach / size), (head, unit)
 
 
+@in_one_test
 @each_family
 def test_no_place_is_tried_in_ever_more_ways(form: Format) -> None:
     # Those of the families that `AUTO` tries are tested with them.

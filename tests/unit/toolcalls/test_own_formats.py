@@ -26,6 +26,7 @@ from dragoman.toolcalls.format_suite import check_format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.own_formats import FormatError, validated
 from dragoman.toolcalls.parser import parse
+from tests.support.tables import in_one_test
 
 TOOL = Tool(
     name="add", schema=Raw(b'{"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}')
@@ -161,6 +162,7 @@ BODY = TagsSpec(
 GOOD = Format(key="good", rules=(*call(("<f ", NAME, ">"), body=BODY), *closes(("</f>",))))
 
 
+@in_one_test
 @pytest.mark.parametrize("form", [*FORMATS.values(), AUTO, GOOD], ids=lambda form: form.key)
 def test_every_built_in_table_is_legal(form: Format) -> None:
     assert form is validated(form)

@@ -1,28 +1,17 @@
 """Every corpus case, however its text arrives and wherever it stops."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from dragoman.toolcalls.formats import FORMATS
+from tests.support.tables import check_all, in_one_test
 from tests.support.toolcalls import Case, corpus, cuts, found, run
 
-# One test for each family: thousands of tests, one for each case, would cost more than what they check.
 each_family = pytest.mark.parametrize("family", FORMATS)
 
 
-def failures(family: str, check: Callable[[Case], None]) -> str:
-    """Check all cases of a family; return what failed, with the names of the cases."""
-    failed = []
-    for case in corpus(family):
-        try:
-            check(case)
-        except (AssertionError, ValueError) as error:
-            failed.append(f"{case}: {error}")
-    return "\n".join(failed)
-
-
+@in_one_test
 @each_family
 def test_every_family_has_cases(family: str) -> None:
     assert len(corpus(family)) >= 8
@@ -30,7 +19,7 @@ def test_every_family_has_cases(family: str) -> None:
 
 @each_family
 def test_cases_give_what_they_expect(family: str) -> None:
-    assert not failures(family, _gives_what_it_expects)
+    check_all(corpus(family), _gives_what_it_expects)
 
 
 def _gives_what_it_expects(case: Case) -> None:
@@ -43,7 +32,7 @@ def _gives_what_it_expects(case: Case) -> None:
 
 @each_family
 def test_cases_give_the_same_however_the_text_arrives(family: str) -> None:
-    assert not failures(family, _gives_the_same)
+    check_all(corpus(family), _gives_the_same)
 
 
 def _gives_the_same(case: Case) -> None:
@@ -57,7 +46,7 @@ def _gives_the_same(case: Case) -> None:
 
 @each_family
 def test_cases_cut_short_agree_with_the_whole_as_far_as_they_go(family: str) -> None:
-    assert not failures(family, _agrees_when_cut_short)
+    check_all(corpus(family), _agrees_when_cut_short)
 
 
 def _agrees_when_cut_short(case: Case) -> None:

@@ -16,6 +16,7 @@ from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault
 from tests.support import views
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads
+from tests.support.tables import in_one_test
 from tests.support.views import Seen
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -419,6 +420,7 @@ def test_c17_without_tools_to_call_a_relay_passes_every_byte(
         assert stream == run(translator(source, source, **options), *pieces)
 
 
+@in_one_test
 @pytest.mark.parametrize("options", QUIET.values(), ids=QUIET)
 @into_each_dialect
 @from_each_dialect

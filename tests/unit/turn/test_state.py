@@ -3,6 +3,7 @@
 from itertools import product
 
 import pytest
+from tests.support.tables import in_one_test
 
 from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
@@ -100,6 +101,7 @@ def test_the_tables_name_every_state_kind_and_event() -> None:
     assert {type(event) for event in SAMPLES} == {event for row in TURN.values() for event in row}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("place", "event"),
     list(product(ROADS, SAMPLES)),

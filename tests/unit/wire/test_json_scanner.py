@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.tables import in_one_test
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
@@ -152,6 +153,7 @@ def is_whole(scanner: JsonScanner) -> bool:
     return scanner.feed(" ") == 1 and scanner.done
 
 
+@in_one_test
 @pytest.mark.parametrize("text", VALID)
 def test_a_valid_document_is_taken_whole_and_done(text: str) -> None:
     json.loads(text)
@@ -160,18 +162,21 @@ def test_a_valid_document_is_taken_whole_and_done(text: str) -> None:
     assert is_whole(scanned(*text))
 
 
+@in_one_test
 @pytest.mark.parametrize("text", VALID)
 def test_every_prefix_of_a_valid_document_is_accepted_in_two_pieces(text: str) -> None:
     for at in range(len(text)):
         assert is_whole(scanned(text[:at], text[at:]))
 
 
+@in_one_test
 @pytest.mark.parametrize("text", VALID)
 def test_what_closes_a_prefix_makes_it_valid(text: str) -> None:
     for at in range(len(text) + 1):
         json.loads(text[:at] + scanned(text[:at]).closing())
 
 
+@in_one_test
 @pytest.mark.parametrize(("text", "stop"), INVALID)
 def test_an_invalid_document_is_refused_at_the_right_place_however_it_is_cut(
     text: str, stop: int | None

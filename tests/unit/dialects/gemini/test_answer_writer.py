@@ -38,6 +38,7 @@ from dragoman.turn.events import (
 from dragoman.turn.request import ReasoningPart, Request, TextPart
 from tests.support.checker import render
 from tests.support.corpus import corpus, drive
+from tests.support.tables import check_all
 from tests.unit.dialects.gemini.support import (
     GEMINI,
     asked,
@@ -308,7 +309,6 @@ def test_without_a_key_state_is_dropped_and_reported():
 # --- a list instead of events -----------------------------------------------------------------------
 
 LIST = Rendering(framing="list")
-CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 
 
 def pieces_of(events, of):
@@ -316,8 +316,12 @@ def pieces_of(events, of):
     return [writer.send(event) for event in events]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_list_holds_the_chunks_of_the_stream(case):
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_a_list_holds_the_chunks_of_the_stream(name):
+    check_all(corpus(name), holds_the_chunks_of_the_stream)
+
+
+def holds_the_chunks_of_the_stream(case):
     events = drive(case.reader(), [case.stream])
     framed = chunks_of(events, case.exchange("gemini"))
 

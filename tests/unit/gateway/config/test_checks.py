@@ -10,6 +10,7 @@ import pytest
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.problems import ConfigMistakesError
+from tests.support.tables import in_one_test
 
 UP = '[upstreams.up]\nbase_url = "https://host/v1"\n'
 ROUTE = UP + "[[routes]]\n"
@@ -39,6 +40,7 @@ BARE = (
 )
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
