@@ -31,7 +31,7 @@ ROUTES = {
     "chat": "/chat/completions",
     "anthropic": "/messages",
     "responses": "/responses",
-    "gemini": "/models/{model}:answer",
+    "gemini": "/models/{model}:generateContent",
 }
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
@@ -117,6 +117,8 @@ def test_request_and_attempt_are_spans_of_one_trace(
     server, (attempt,) = spans(seen, f"{dialect} {stream}")
     about, done = attributes(server), attributes(attempt)
     route = ROUTES[dialect]
+    if stream:
+        route = route.replace(":generate", ":streamGenerate")
 
     assert (Span.SPAN_KIND_SERVER, f"POST {route}") == (server.kind, server.name)
     assert ("POST", route, 200, "ada") == tuple(about[name] for name in ("http.request.method", "http.route", "http.response.status_code", "dragoman.key"))  # fmt: skip

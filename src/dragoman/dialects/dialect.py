@@ -88,6 +88,7 @@ class PathRequest(NamedTuple):
     model: str = ""  # empty: all models
     stream: bool = False
     framing: Literal["sse", "list"] = "sse"  # of the stream; see `Rendering`
+    route: str = ""  # the path with `{model}` in place of the name, for traces
 
 
 @dataclass(frozen=True)

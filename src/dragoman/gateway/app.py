@@ -166,7 +166,7 @@ class Gateway:
             context.outcome.trace = self.runtime.traces.begin(
                 http.headers,
                 method=http.method,
-                route="" if endpoint is None else endpoint.path,
+                route=_route(endpoint, named),
                 request_id=context.id,
                 key="" if context.holder is None else context.holder.name,
             )
@@ -350,6 +350,13 @@ _ABOUT_MODELS: Final[dict[str, Endpoint | None]] = {
     "models": Endpoint(("GET", "HEAD"), "/models/{model}", endpoints.models),
     "nothing": None,
 }
+
+
+def _route(endpoint: Endpoint | None, named: PathRequest | None) -> str:
+    """Return the path of an endpoint for traces, in the words of its dialect; empty: there is none."""
+    if endpoint is None:
+        return ""
+    return endpoint.path if named is None else named.route
 
 
 def _dialect_endpoints(spoken: Dialect) -> Iterator[Endpoint]:

@@ -46,7 +46,13 @@ _NOTICE_SECONDS: Final = (
 )
 _MOST_CHARS: Final = 256  # of a value
 # Names of the conventions, where they differ from those of profiles.
-_PROVIDERS: Final = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
+_PROVIDERS: Final = {
+    "gemini": "gcp.gemini",
+    "gemini-api": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
 
 
 def trace_context(client: Mapping[str, str]) -> dict[str, str]:

@@ -61,11 +61,13 @@ def read_path(method: str, path: str, query: Mapping[str, str]) -> PathRequest |
     if method == "POST" and verb in _VERBS and (model := _model_of(named)):
         asks, streams = _VERBS[verb]
         alt = query.get("alt") or query.get("$alt")
-        return PathRequest(asks, model, streams, "list" if streams and alt != "sse" else "sse")
+        framing: Literal["sse", "list"] = "list" if streams and alt != "sse" else "sse"
+        return PathRequest(asks, model, streams, framing, f"/models/{{model}}:{verb}")
     if _OWN.search(path) is None:
         return None
     if method in ("GET", "HEAD") and (path.endswith("/models") or "/models/" in path):
-        return PathRequest("models", _model_of(path))
+        model = _model_of(path)
+        return PathRequest("models", model, route="/models/{model}" if model else "/models")
     return PathRequest("nothing")
 
 

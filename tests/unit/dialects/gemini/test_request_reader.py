@@ -191,7 +191,12 @@ def test_a_request_may_stream():
     ],
 )
 def test_the_path_names_the_model_and_the_kind_of_answer(path, query, asked):
-    assert PathRequest(*asked) == read_path("POST", path, query)
+    found = read_path("POST", path, query)
+    verb = path.rpartition(":")[2]
+
+    assert found is not None
+    assert PathRequest(*asked) == found._replace(route="")
+    assert ("" if asked == ("nothing",) else f"/models/{{model}}:{verb}") == found.route
 
 
 @pytest.mark.parametrize(
@@ -205,7 +210,11 @@ def test_the_path_names_the_model_and_the_kind_of_answer(path, query, asked):
     ],
 )
 def test_lists_of_models_have_paths_too(path, asked):
-    assert PathRequest(*asked) == read_path("GET", path, {})
+    found = read_path("GET", path, {})
+
+    assert found is not None
+    assert PathRequest(*asked) == found._replace(route="")
+    assert found.route in ("", "/models", "/models/{model}")
 
 
 @pytest.mark.parametrize(
