@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.gateway import FIXED_PATHS, PATHS
+from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
@@ -27,7 +27,7 @@ from tests.support.odd_upstream import (
     odd_upstream,
 )
 from tests.support.serving import Served, serving
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 from tests.support.waiting import until
 
 MIB = 1 << 20
@@ -93,8 +93,13 @@ class Client:
 # --- memory -----------------------------------------------------------------------------------------
 
 
+def path_of(dialect: str) -> str:
+    """Return the path of complete answers."""
+    return wire(dialect, {"model": "chat/m", "stream": False})[0]
+
+
 def twenty_megabytes(dialect: str) -> tuple[bytes, dict[str, str], int]:
-    body = question(dialect, "chat/m", "a word " * (20 * MIB // 7), stream=False)
+    _, body = wire(dialect, question(dialect, "chat/m", "a word " * (20 * MIB // 7), stream=False))
     return json.dumps(body).encode(), {}, 200
 
 
@@ -104,7 +109,7 @@ def twenty_megabytes_streamed(dialect: str) -> tuple[bytes, dict[str, str], int]
 
 
 def small_and_packed(dialect: str) -> tuple[bytes, dict[str, str], int]:
-    body = question(dialect, "chat/m", "a" * (45 * MIB), stream=False)
+    _, body = wire(dialect, question(dialect, "chat/m", "a" * (45 * MIB), stream=False))
     return gzip.compress(json.dumps(body).encode(), 1), {"content_encoding": "gzip"}, 200
 
 
@@ -119,7 +124,7 @@ def wrong_json(dialect: str) -> tuple[bytes, dict[str, str], int]:
 @pytest.mark.parametrize(
     ("make", "dialect"),
     [
-        (twenty_megabytes, "anthropic"),
+        (twenty_megabytes, "gemini"),
         (twenty_megabytes_streamed, "anthropic"),
         (small_and_packed, "anthropic"),
         (packed_bomb, "chat"),
@@ -140,11 +145,11 @@ def test_memory_after_ten_large_requests_is_as_before(
         body, headers, status = make(dialect)
         with serving(tmp_path) as served, Client(served) as client:
             for _ in range(2):  # what is made once, and kept
-                assert 200 == client.ask(PATHS[dialect], question(dialect, "chat/m")).status
+                assert 200 == client.ask(*wire(dialect, question(dialect, "chat/m"))).status
             before = resident_bytes(served.process.pid)
             for _ in range(10):  # one body that stays is more than MOST_LEFT
                 with Client(served) as other:
-                    got = other.ask(PATHS[dialect], body, **headers)
+                    got = other.ask(path_of(dialect), body, **headers)
                 odd.asked.clear()
                 assert status == got.status, got.body[:500]
             assert 200 == client.ask("/health", method="GET").status
@@ -190,44 +195,42 @@ def is_busy(got: Got, dialect: str, limit: str) -> None:
         assert "code" in got.error
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
-def test_more_requests_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
+def test_more_requests_than_allowed_get_a_retry_after(tmp_path) -> None:
     with waiting(tmp_path, max_requests=2) as (served, gate), ExitStack() as stack:
         busy = [stack.enter_context(Client(served)) for _ in range(2)]
-        for client in busy:
-            client.send(PATHS[dialect], question(dialect, "chat/m"))
+        for client, dialect in zip(busy, ("gemini", "anthropic"), strict=True):
+            client.send(*wire(dialect, question(dialect, "chat/m")))
             assert 200 == client.status()
         other = stack.enter_context(Client(served))
-        refused = other.ask(PATHS[dialect], question(dialect, "chat/m"))
+        refused = {
+            dialect: other.ask(*wire(dialect, question(dialect, "chat/m"))) for dialect in DIALECTS
+        }
         states = [other.ask(path, method="GET").status for path in ("/health", "/ready")]
         gate.open(2)
         for client in busy:
             assert client._response.read()
-        again = until(
-            lambda: (
-                (
-                    got := other.ask(
-                        PATHS[dialect], question(dialect, "chat/m", "at once", stream=False)
-                    )
-                ).status
-                == 200
-                and got
-            )
-        )
+        asked = wire("gemini", question("gemini", "chat/m", "at once", stream=False))
+        again = until(lambda: (got := other.ask(*asked)).status == 200 and got)
 
-    is_busy(refused, dialect, "max_requests")
+    for dialect, got in refused.items():
+        is_busy(got, dialect, "max_requests")
     assert [200, 200] == states
     assert 200 == again.status
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
-def test_more_connections_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
-    asked = question(dialect, "chat/m", "at once", stream=False)
+def test_more_connections_than_allowed_get_a_retry_after(tmp_path) -> None:
+    asked = {
+        dialect: wire(dialect, question(dialect, "chat/m", "at once", stream=False))
+        for dialect in DIALECTS
+    }
     with waiting(tmp_path, max_connections=2) as (served, _gate):
         with ExitStack() as stack:
-            for _ in range(2):
-                assert 200 == stack.enter_context(Client(served)).ask(PATHS[dialect], asked).status
-            refused = stack.enter_context(Client(served)).ask(PATHS[dialect], asked)
+            for dialect in ("chat", "gemini"):
+                assert 200 == stack.enter_context(Client(served)).ask(*asked[dialect]).status
+            refused = {
+                dialect: stack.enter_context(Client(served)).ask(*asked[dialect])
+                for dialect in DIALECTS
+            }
             states = [
                 stack.enter_context(Client(served)).ask(path, method="GET").status
                 for path in ("/health", "/ready")
@@ -235,12 +238,13 @@ def test_more_connections_than_allowed_get_a_retry_after(tmp_path, dialect: str)
 
         def again() -> bool:
             with Client(served) as other:
-                return other.ask(PATHS[dialect], asked).status == 200
+                return other.ask(*asked["gemini"]).status == 200
 
         until(again)
 
-    is_busy(refused, dialect, "max_connections")
-    assert "close" == refused.headers["connection"]
+    for dialect, got in refused.items():
+        is_busy(got, dialect, "max_connections")
+        assert "close" == got.headers["connection"]
     assert [200, 200] == states
 
 
@@ -261,9 +265,9 @@ def test_bodies_of_all_requests_are_bounded_while_they_are_unpacked(tmp_path) ->
             until(lambda: odd.asked)
             refused = {
                 dialect: second.ask(
-                    PATHS[dialect], small_and_packed(dialect)[0], content_encoding="gzip"
+                    path_of(dialect), small_and_packed(dialect)[0], content_encoding="gzip"
                 )
-                for dialect in FIXED_PATHS
+                for dialect in DIALECTS
             }
             gate.open(2)
             assert 200 == first.status()

@@ -22,7 +22,7 @@ from dragoman.gateway.config.settings import (
     Upstream,
 )
 from tests.support.asking import get, post
-from tests.support.gateway import Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
 from tests.support.raw_http import RawClient
 from tests.support.recordings import recorded, recording_gateway
@@ -143,7 +143,7 @@ def test_failures_have_googles_form(gateway: Stand, path: str, status: int, word
 # --- streams ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses", "gemini"])
+@pytest.mark.parametrize("upstream", DIALECTS)
 def test_a_stream_has_lines_of_data_and_nothing_else(gateway: Stand, upstream: str) -> None:
     body = question("gemini", f"{upstream}/plain+think+comments", tools=[WEATHER])
     got = post(gateway, "gemini", body)
@@ -338,7 +338,7 @@ def test_a_clients_own_key_goes_on_as_a_header(gateway: Stand, odd: OddUpstream)
 # --- upstreams --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", ["chat", "anthropic", "responses", "gemini"])
+@pytest.mark.parametrize("client", DIALECTS)
 def test_google_is_asked_with_its_path_and_its_credential(
     gateway: Stand, odd: OddUpstream, client: str
 ) -> None:
@@ -366,6 +366,15 @@ def test_a_request_within_the_dialect_keeps_its_fields(gateway: Stand, odd: OddU
 
     assert body == json.loads(odd.asked[-1].body)
     assert ANSWER == got.json()
+
+
+def test_parameters_of_a_url_are_not_forwarded(gateway: Stand, odd: OddUpstream) -> None:
+    odd.answer_with(200, ANSWER)
+    more = "prettyPrint=false&fields=candidates&$httpMethod=POST&access_token=t&alt=json"
+    got = ask(gateway, f"/v1beta/models/studio/m:generateContent?{more}")
+
+    assert ANSWER == got.json()
+    assert "/v1beta/models/m:generateContent" == odd.asked[-1].path
 
 
 def test_models_of_google_are_listed(odd: OddUpstream) -> None:

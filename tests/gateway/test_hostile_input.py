@@ -401,6 +401,7 @@ def of_gemini() -> dict[str, Case]:
     escaped = ("a" * 7 + '"') * (7 * MIB // 2)
     frame = b"data: %b\n\n"
     many_parts = b'{"role":"user","parts":[{"text":"a"}]}'
+    snake = b'{"role":"user","parts":[{"file_data":{"file_uri":"https://a.example/a","mime_type":"image/png"}}]}'
     text = dump([{"role": "user", "parts": [{"text": ('"' + "a" * 6) * (7 * MIB)}]}])
     own = client._replace(
         upstream="gemini", path="/v1beta/models/gemini/m:streamGenerateContent?alt=sse"
@@ -409,6 +410,9 @@ def of_gemini() -> dict[str, Case]:
     return {
         "gemini: 90,000 contents": client._replace(
             body=lambda: contents(many(many_parts, 90_000)),
+        ),
+        "gemini: 30,000 contents in snake case": client._replace(
+            body=lambda: contents(many(snake, 30_000)),
         ),
         "gemini: a million contents": client._replace(
             body=lambda: contents(many(many_parts)), status=413, says="max_json_items"

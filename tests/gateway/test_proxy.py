@@ -14,10 +14,10 @@ from dragoman.transport import environment_rule
 from tests.support.asking import get, post
 from tests.support.certificates import certificate
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
-from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.serving import serving, simulating
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 from tests.support.tunnel import (
     FRAMES,
     check_that_a_stream_is_not_held_back,
@@ -80,7 +80,7 @@ def forwarding() -> Iterator[tuple[Stand, ForwardProxy]]:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(("upstream", "client"), list(itertools.product(FIXED_PATHS, FIXED_PATHS)))
+@pytest.mark.parametrize(("upstream", "client"), list(itertools.product(DIALECTS, DIALECTS)))
 def test_every_dialect_goes_through_the_proxy(
     forwarding: tuple[Stand, ForwardProxy], upstream: str, client: str, *, stream: bool
 ) -> None:
@@ -89,7 +89,8 @@ def test_every_dialect_goes_through_the_proxy(
     got = post(gateway, client, question(client, f"{upstream}/plain", stream=stream))
 
     assert 200 == got.status_code
-    assert f"POST http://{HOST}{PATHS[upstream]}" in proxy.targets[before:]
+    path, _ = wire(upstream, {"model": "plain", "stream": stream})
+    assert f"POST http://{HOST}{path}" in proxy.targets[before:]
     if stream:
         assert () == check(client, got.content).violations
 
@@ -110,17 +111,22 @@ def test_model_list_and_token_counts_go_through_the_proxy(
 # --- streams through a tunnel -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_stream_through_a_tunnel_is_not_held_back(
     gateway: Stand, secured: OddUpstream, dialect: str
 ) -> None:
     check_that_a_stream_is_not_held_back(gateway, secured, dialect)
 
 
-ENDS = {"chat": b"stop", "anthropic": b"message_stop", "responses": b"response.completed"}
+ENDS = {
+    "chat": b"stop",
+    "anthropic": b"message_stop",
+    "responses": b"response.completed",
+    "gemini": b"finishReason",
+}
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_client_learns_of_a_tunnel_that_was_cut(
     gateway: Stand, proxy: ForwardProxy, secured: OddUpstream, dialect: str
 ) -> None:
@@ -154,7 +160,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("model", FAILURES)
 def test_failure_of_the_proxy_is_final_and_names_it(
     gateway: Stand, proxy: ForwardProxy, model: str, dialect: str

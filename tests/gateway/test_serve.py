@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.support.certificates import certificate
-from tests.support.gateway import FIXED_PATHS, PATHS, UNUSABLE
+from tests.support.gateway import DIALECTS, FIXED_PATHS, PATHS, UNUSABLE
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
@@ -40,7 +41,7 @@ from tests.support.serving import (
     serving_process,
     simulating,
 )
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 from tests.support.waiting import until
 
 SHORT = "sim: say It rains, and it rains."
@@ -63,10 +64,16 @@ def config(folder: Path, upstream: Simulator | OddUpstream, **server: Any) -> Pa
 
 def ask(served: Served, dialect: str, model: str = "plain", **more: Any) -> httpx2.Response:
     body = question(dialect, model, SHORT, **more)
-    return httpx2.post(f"{served.url}{PATHS[dialect]}", json=body, timeout=60, verify=False)
+    path, sent = wire(dialect, body)
+    return httpx2.post(f"{served.url}{path}", json=sent, timeout=60, verify=False)
 
 
 # --- ends ---------------------------------------------------------------------------------------------
+
+
+def client_of(number: int) -> str:
+    """Return the dialect of one of many clients."""
+    return DIALECTS[number % len(DIALECTS)]
 
 
 async def fifty(
@@ -86,8 +93,9 @@ async def fifty(
 
         async def stream(number: int) -> bytes:
             nonlocal heads
-            dialect = FIXED_PATHS[number % 3]
-            async with http.post(url + PATHS[dialect], json=question(dialect, "m")) as response:
+            dialect = client_of(number)
+            path, body = wire(dialect, question(dialect, "m"))
+            async with http.post(url + path, json=body) as response:
                 assert 200 == response.status
                 heads += 1
                 return await response.read()
@@ -98,8 +106,9 @@ async def fifty(
         processes = len(served.notices("started"))
         await asyncio.to_thread(until, lambda: len(served.notices("draining")) == processes)
         refused = {}
-        for dialect in FIXED_PATHS:
-            async with http.post(url + PATHS[dialect], json=question(dialect, "plain")) as late:
+        for dialect in DIALECTS:
+            path, body = wire(dialect, question(dialect, "plain"))
+            async with http.post(url + path, json=body) as late:
                 refused[dialect] = (
                     late.status,
                     {name.lower(): one for name, one in late.headers.items()},
@@ -123,7 +132,7 @@ def test_sigterm_lets_fifty_streams_end_and_refuses_new_ones(tmp_path) -> None:
     assert 0 == code
     assert 50 == len(odd.asked)
     for number, stream in enumerate(streams):
-        verdict = check(FIXED_PATHS[number % 3], stream)
+        verdict = check(client_of(number), stream)
         assert (True, "finish") == (verdict.legal, verdict.ended)
     for dialect, (status, headers, body) in refused.items():
         assert 503 == status, dialect
@@ -135,24 +144,25 @@ def test_sigterm_lets_fifty_streams_end_and_refuses_new_ones(tmp_path) -> None:
     assert [True] == [one["all_streams_ended"] for one in served.notices("stopped")]
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
-def test_streams_that_outlast_the_grace_time_are_reported(
-    tmp_path, simulator, dialect: str
-) -> None:
+def test_streams_that_outlast_the_grace_time_are_reported(tmp_path, simulator) -> None:
     config(tmp_path, simulator, drain_seconds=0.5)
-    body = question(dialect, "plain+stall", SHORT)
     with serving(tmp_path) as served:
-        with RawClient(served.url, PATHS[dialect], body) as client:
-            client.head()
+        with ExitStack() as stack:
+            clients = {}
+            for dialect in DIALECTS:
+                asked = wire(dialect, question(dialect, "plain+stall", SHORT))
+                clients[dialect] = stack.enter_context(RawClient(served.url, *asked))
+                clients[dialect].head()
             served.send_signal("SIGTERM")
-            stream = client.whole()
+            streams = {dialect: bytes(client.whole()) for dialect, client in clients.items()}
         code = served.end()
 
-    verdict = check(dialect, bytes(stream))
     assert 0 == code
-    assert (True, "failure") == (verdict.legal, verdict.ended)
-    assert b"the gateway is shutting down" in stream
-    assert b"sim: the gateway" not in stream
+    for dialect, stream in streams.items():
+        verdict = check(dialect, stream)
+        assert (True, "failure") == (verdict.legal, verdict.ended), dialect
+        assert b"the gateway is shutting down" in stream
+        assert b"sim: the gateway" not in stream
 
 
 def test_second_signal_ends_it_at_once_with_last_words(tmp_path, simulator) -> None:
@@ -261,7 +271,7 @@ def test_workers_share_the_port_and_drain(tmp_path, sent: str, ended: int) -> No
     assert {503} == {status for status, _, _ in refused.values()}
     assert ended == code
     assert {"finish"} == {
-        check(FIXED_PATHS[number % 3], stream).ended for number, stream in enumerate(streams)
+        check(client_of(number), stream).ended for number, stream in enumerate(streams)
     }
     assert 2 == len({one["process"] for one in served.notices("stopped")})
     assert 1 == sum("serving on" in line for line in served.said)
@@ -433,8 +443,8 @@ def test_refused_upstream_is_reported_and_logged(tmp_path) -> None:
         f'[upstreams.sim]\nbase_url = "http://127.0.0.1:{port}/v1"\nretries = 0\n'
     )
     with serving(tmp_path) as served:
-        answers = {dialect: ask(served, dialect) for dialect in FIXED_PATHS}
-        lines = until(lambda: len(found := served.notices("request")) == 3 and found)
+        answers = {dialect: ask(served, dialect) for dialect in DIALECTS}
+        lines = until(lambda: len(found := served.notices("request")) == len(DIALECTS) and found)
 
     for dialect, got in answers.items():
         assert UNUSABLE[dialect] == got.status_code

@@ -10,9 +10,9 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Tls, Upstream
 from dragoman.transport import fixed_rule
 from tests.support.certificates import certificate
-from tests.support.gateway import PATHS, Stand
+from tests.support.gateway import Stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_stream
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 
 FRAMES = chat_stream("It ", "rains.")
 MODEL = "tunnel/m"  # the gateway's upstream `tunnel`
@@ -54,9 +54,8 @@ def stream_under_way(
     upstream.answer = lambda _asked: Reply(
         200, itertools.chain(FRAMES[:1], gate.each(FRAMES[1:])), SSE
     )
-    body = question(dialect, MODEL)
-    address = gateway.url + PATHS[dialect]
-    with httpx2.stream("POST", address, json=body, timeout=60, verify=False) as response:
+    path, body = wire(dialect, question(dialect, MODEL))
+    with httpx2.stream("POST", gateway.url + path, json=body, timeout=60, verify=False) as response:
         yield StreamUnderWay(response, gate)
     gate.open(len(FRAMES))
 

@@ -24,9 +24,9 @@ from tools.bench.processes import (
     children,
     resident_bytes,
 )
-from tools.bench.traffic import FIXED_PATHS, WORKLOADS, paced
+from tools.bench.traffic import WORKLOADS, paced
 
-from dragoman.dialects import dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 
 # Streams, and the events a second of all together: one in 10 ms for each, and the pace of a budget.
 PACES: Final = ((50, 5_000), (100, 10_000), (200, 20_000), (400, 40_000))
@@ -75,9 +75,10 @@ def bench_dialects(rounds: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as folder:
         bench = Bench(Path(folder), rounds=max(2, rounds // 3), seconds=0.5)
         with bench.upstream():
-            for upstream in FIXED_PATHS:
+            for upstream in DIALECT_NAMES:
+                path, _ = dialect(upstream).wire_request(b'{"model":"m","stream":true}')
                 with (
-                    bench.relay(dialect(upstream).path) as relay,
+                    bench.relay(path) as relay,
                     bench.gateway("--upstream-dialect", upstream) as gateway,
                 ):
                     for case in ("whole", "dense"):
@@ -310,9 +311,9 @@ def _seconds_of(arguments: list[str]) -> float:
 def _dialect_rows(
     bench: Bench, case: str, upstream: str, relay: Server, gateway: Server
 ) -> Iterator[Row]:
-    servers = (relay, *[gateway] * len(FIXED_PATHS))
-    floors, *each = in_turns(bench, servers, case, clients=(upstream, *FIXED_PATHS))
-    for client, works in zip(FIXED_PATHS, each, strict=True):
+    servers = (relay, *[gateway] * len(DIALECT_NAMES))
+    floors, *each = in_turns(bench, servers, case, clients=(upstream, *DIALECT_NAMES))
+    for client, works in zip(DIALECT_NAMES, each, strict=True):
         yield Row(
             name=f"{_NAMES[case]}, {upstream} upstream to {client} client, of the relay's rate",
             values=ratios(works, floors),

@@ -16,7 +16,7 @@ from dragoman.dialects import dialect
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import translate_request
 
-# The dialects of the measured clients and upstreams: those whose requests go to one path.
+# The dialects of a client library's servers: those whose requests go to one path.
 FIXED_PATHS: Final = ("chat", "anthropic", "responses")
 TEXTS: Final = 200
 MARK: Final = re.compile(rb"\[bench (\w+)(?:-(\d+)-(\d+)-\d+)?\]")
@@ -65,6 +65,7 @@ PROOF: Final = {
     "anthropic": b'"tool_use"',
     "chat": b'"tool_calls"',
     "responses": b'"function_call"',
+    "gemini": b'"functionCall"',
 }
 
 
@@ -81,8 +82,9 @@ def request_bytes(
     body = msgspec.json.encode(request)
     if client != "anthropic":
         body = translate_request(body, source="anthropic", target=client).body
+    path, body = dialect(client).wire_request(body)
     head = (
-        f"POST /v1{dialect(client).path} HTTP/1.1\r\n"
+        f"POST /v1{path} HTTP/1.1\r\n"
         f"host: 127.0.0.1:{port}\r\n"
         "content-type: application/json\r\n"
         "accept: application/json\r\n"

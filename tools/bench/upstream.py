@@ -21,7 +21,12 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _FIRST: Final = first_events()
 _UNKNOWN: Final = b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
-_DIALECTS: Final = {b"/messages": "anthropic", b"/responses": "responses"}  # by path; else Chat
+# By what the path has; else Chat.
+_DIALECTS: Final = {
+    b"/messages": "anthropic",
+    b"/responses": "responses",
+    b"enerateContent": "gemini",
+}
 _WAIT: Final = 0.01  # seconds
 _LAG: Final = 0.05  # seconds of delay, after which a pacer skips the missed events
 
