@@ -1,6 +1,7 @@
 """A stream from a dialect into itself: when our writer takes over, it goes on where the upstream was."""
 
 import json
+import re
 
 import pytest
 
@@ -8,7 +9,7 @@ from dragoman import Translator, decode_tools, translate_body
 from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES, dialect
 from tests.support.chat import DONE, USAGE, call, chunk, payloads
-from tests.support.corpus import corpus
+from tests.support.corpus import Case, corpus
 
 # Rules that say no more than that the stream stopped, and where an upstream's own last frame was wrong.
 STOPPED = {"truncated", "done-marker", "arguments-whole"}
@@ -21,12 +22,52 @@ def test_a_relay_whose_upstream_stops_anywhere_goes_on_legally(name: str) -> Non
     for case in corpus(name):
         if check(name, case.stream).violations or case.name in LATE:
             continue
-        frames = case.stream.split(b"\n\n")
+        end = b"\r\n\r\n" if b"\r\n\r\n" in case.stream else b"\n\n"
+        frames = case.stream.split(end)
         for count in range(1, len(frames) - 1):
             translator = Translator(source=name, target=name, seed="s")
-            out = translator.feed(b"\n\n".join([*frames[:count], b""])) + translator.close()
+            out = translator.feed(end.join([*frames[:count], b""])) + translator.close()
             rules = {violation.rule for violation in check(name, out).violations}
             assert rules <= STOPPED, (case.name, count)
+
+
+@pytest.mark.parametrize("case", corpus("gemini"), ids=str)
+def test_a_stream_with_line_ends_of_cr_and_lf_passes_unchanged_however_it_is_cut(
+    case: Case,
+) -> None:
+    whole = relay_of(case, [case.stream])
+
+    for size in (1, 7, 500):
+        pieces = [case.stream[at : at + size] for at in range(0, len(case.stream), size)]
+        assert whole == relay_of(case, pieces)
+    frames = re.split(rb"(?<=\n\r\n)", case.stream)
+    assert whole == relay_of(case, frames)
+    if case.name in FORWARDED:
+        assert case.stream == whole
+
+
+# Cases in which nothing has to be repaired.
+FORWARDED = {
+    "text_only",
+    "thought_text_two_calls",
+    "usage_in_every_chunk",
+    "partial_arguments_live",
+}
+
+
+def relay_of(case: Case, pieces: list[bytes]) -> bytes:
+    translator = Translator(source="gemini", target="gemini", seed="s")
+    return b"".join(map(translator.feed, pieces)) + translator.close()
+
+
+def test_reads_of_one_frame_that_ends_with_cr_and_lf_are_recognized() -> None:
+    frame = b'data: {"candidates":[{"content":{"parts":[{"text":"%b"}],"role":"model"}}]}\r\n\r\n'
+    translator = Translator(source="gemini", target="gemini", seed="s")
+    frames = [frame % word for word in (b"It", b" ", b"rains", b" a", b" lot.")]
+
+    assert frames == [translator.feed(one) for one in frames]
+    assert translator._reader._repeats is not None
+    assert 4 == translator._reader._repeats.count
 
 
 ROLE = chunk({"role": "assistant", "content": ""})

@@ -366,7 +366,8 @@ class StreamReader:
         template = self._template
         if template is not None and block.endswith(template.after) and self._is_open():
             left, most = self._sse.room()
-            if left and block.find(b"\n\n") == len(block) - 2:
+            end = template.frame_end
+            if left and block.find(end) == len(block) - len(end):
                 self._repeats = RepeatedReads(template, left, most)
 
     def _learn(self, data: bytes, raw: bytes) -> None:

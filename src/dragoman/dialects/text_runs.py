@@ -40,6 +40,11 @@ class TextTemplate(Struct, frozen=True, gc=False):
     # Where frames differ elsewhere too: finds the text in their JSON, and `before` and `after` are around all of it.
     find_text: Callable[[bytes], str] | None = None
 
+    @property
+    def frame_end(self) -> bytes:
+        """The blank line behind a frame, with the line end before it."""
+        return _FRAME_ENDS[1] if self.after.endswith(_FRAME_ENDS[1]) else _FRAME_ENDS[0]
+
     def texts(self, block: bytes, at: int, most: int) -> tuple[list[bytes], str, int]:
         """Return the texts of the frames from `at` on that match, one by one and joined, and where they end.
 

@@ -92,8 +92,8 @@ class SSEReader:
             return data  # as nearly always, while a model writes
         if self._at_start:
             data = self._strip_mark(data)
-        if not self._bare_cr and (self._cr or _CR in data):
-            data = self._plain(data)
+        if self._cr or _CR in data:
+            data = self._with_line_feed(data) if self._keep_raw else self._plain(data)
         parts = self._parts
         if parts and data:
             ends = self._last_end(parts[-1][-1:] + data) > 0
@@ -117,8 +117,7 @@ class SSEReader:
         A CR without its LF changes how frames are found from then on.  One at the end waits for the next data: a read
         may end between the two.
         """
-        if self._keep_raw:
-            self._bare_cr = True
+        if self._bare_cr:
             return data
         if self._cr:
             data, self._cr = b"\r" + data, False
@@ -129,6 +128,20 @@ class SSEReader:
             return plain[:-1]
         self._bare_cr = at >= 0
         return data if self._bare_cr else plain
+
+    def _with_line_feed(self, data: bytes) -> bytes:
+        """Return data whose last blank line has its LF: a frame that is forwarded without it has no end for some clients.
+
+        A CR at the end that follows an LF waits for the next data.  Case: gemini/error_in_the_stream.
+        """
+        self._bare_cr = True
+        if self._cr:
+            data, self._cr = b"\r" + data, False
+        before = self._parts[-1][-1:] if self._parts else b""
+        if (before + data)[-2:] == b"\n\r":
+            self._cr = True
+            return data[:-1]
+        return data
 
     def frames(self, block: bytes, at: int = 0) -> Iterator[tuple[Frame, int]]:
         """Yield the frames of what `take` returned, from `at` on, each with the place where it ends.
@@ -182,7 +195,7 @@ class SSEReader:
 
     def room(self) -> tuple[int, int]:
         """Return how many frames the caller may read by itself next, and the most bytes of one."""
-        if self._parts or self._bare_cr or self._cr:
+        if self._parts or self._cr:
             return 0, 0
         limits = self._limits
         small = min(_SMALL, limits.max_sse_event_bytes)
