@@ -325,11 +325,67 @@ FROM_GEMINI: Final = [
             "anthropic": Out({"messages.0.content.0.type": "image"}, ("field_dropped",)),
         },
     ),
+    *(
+        Row(
+            f"mediaResolution as the number {number}",
+            "gemini",
+            config(mediaResolution=number) | said(blob("image/png")),
+            {
+                "chat": Out({"messages.0.content.0.image_url.detail": detail}),
+                "responses": Out({"input.0.content.0.detail": detail or "auto"}),
+            },
+        )
+        for number, detail in ((1, "low"), (3, "high"))
+    ),
     Row(
-        "mediaResolution as a number",
+        "mediaResolution of a part, as a number",
         "gemini",
-        config(mediaResolution=1),
-        everywhere(Out(refused="$.generationConfig.mediaResolution")),
+        said(blob("image/png") | {"mediaResolution": {"level": 1}}),
+        {"chat": Out({"messages.0.content.0.image_url.detail": "low"})},
+    ),
+    Row(
+        "responseModalities as a number",
+        "gemini",
+        config(responseModalities=[1]),
+        everywhere(Out()),
+    ),
+    Row(
+        "responseModalities image, as a number",
+        "gemini",
+        config(responseModalities=[1, 2]),
+        everywhere(Out(refused="$.generationConfig.responseModalities")),
+    ),
+    Row(
+        "types of a schema as numbers",
+        "gemini",
+        config(
+            responseMimeType="application/json",
+            responseSchema={
+                "type": 6,
+                "properties": {"a": {"type": 5, "items": {"type": 1}}, "b": {"type": 3}},
+            },
+        ),
+        {
+            "chat": Out({"response_format.json_schema.schema.type": "object"}),
+            "responses": Out(
+                {
+                    "text.format.schema.properties.a.items.type": "string",
+                    "text.format.schema.properties.b.type": "integer",
+                }
+            ),
+        },
+    ),
+    *(
+        Row(f"{name} as a number", "gemini", given, everywhere(Out(refused=refused)))
+        for name, given, refused in (
+            # Their numbers are not published.
+            (
+                "thinkingLevel",
+                config(thinkingConfig={"thinkingLevel": 1}),
+                "$.generationConfig.thinkingConfig.thinkingLevel",
+            ),
+            ("serviceTier", {"serviceTier": 1}, "$.serviceTier"),
+        )
     ),
     Row(
         "mediaResolution",

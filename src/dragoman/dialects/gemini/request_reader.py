@@ -33,6 +33,7 @@ _CONFIG: Final = msgspec.json.Decoder(GenerationConfig, strict=False)
 _NO_CONFIG: Final = GenerationConfig()
 _OPEN: Final = frozenset({"BLOCK_NONE", "OFF", "4", "5"})  # thresholds that filter nothing
 _OWN_ANSWERS: Final = ("speechConfig", "imageConfig")  # settings of answers that are not text
+_TEXT_ONLY: Final = frozenset({"TEXT", "MODALITY_UNSPECIFIED", "0", "1"})
 _LEVELS: Final = frozenset({"minimal", "low", "medium", "high"})
 _ONE_OF: Final = "Respond with exactly one of these words and nothing else: "
 
@@ -149,7 +150,8 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
 
 def _refuse_modalities(config: GenerationConfig, extensions: Mapping[str, Raw]) -> None:
-    wanted = [one for one in config.response_modalities or () if one.upper() != "TEXT"]
+    modalities = config.response_modalities or ()
+    wanted = [one for one in modalities if str(one).upper() not in _TEXT_ONLY]
     fields = ["responseModalities"] if wanted else []
     fields += [name for name in _OWN_ANSWERS if f"generationConfig.{name}" in extensions]
     if fields:

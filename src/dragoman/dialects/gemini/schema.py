@@ -36,13 +36,18 @@ PLACEHOLDERS: Final = frozenset(
 TIERS: Final = {"standard": "default", "flex": "flex", "priority": "priority"}
 
 
-# How closely images are looked at; all other values leave it to the model.
-_DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
+# How closely images are looked at, by word and by number; all other values leave it to the model.
+_DETAILS: Final = {
+    "MEDIA_RESOLUTION_LOW": "low",
+    "1": "low",
+    "MEDIA_RESOLUTION_HIGH": "high",
+    "3": "high",
+}
 
 
-def detail_of(resolution: str | None) -> str:
+def detail_of(resolution: str | int | None) -> str:
     """Return the detail of images that a resolution asks for; empty: the model chooses."""
-    return _DETAILS.get((resolution or "").upper(), "")
+    return _DETAILS.get(str(resolution or "").upper(), "")
 
 
 def given(raw: Raw) -> bool:
@@ -116,7 +121,7 @@ class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
 
 
 class MediaResolution(Struct, frozen=True, gc=False):
-    level: str | None = None
+    level: str | int | None = None
 
 
 class ClientPart(Part, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
@@ -261,8 +266,8 @@ class GenerationConfig(Struct, frozen=True, gc=False, kw_only=True, rename="came
     response_schema: Raw = NO_RAW
     response_json_schema: Raw = NO_RAW
     thinking_config: ThinkingConfig | None = None
-    response_modalities: list[str] | None = None
-    media_resolution: str | None = None
+    response_modalities: list[str | int] | None = None
+    media_resolution: str | int | None = None
 
 
 class SafetySetting(Struct, frozen=True, gc=False):

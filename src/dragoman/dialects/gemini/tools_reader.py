@@ -162,7 +162,9 @@ def decode_choice(config: FunctionCallingConfig | None, tools: Sequence[Tool]) -
 
 # --- schemas ----------------------------------------------------------------------------------------
 
-_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+# In the order of their numbers in Google's language, from 1.
+_NUMBERED: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
+_TYPES: Final = frozenset(_NUMBERED)
 _SHOUTED: Final = re.compile(rb'"type"\s*:\s*(?:\[\s*)?"[A-Z]')
 # Keywords whose value is a schema, a list of schemas, or schemas by name.
 _SCHEMAS: Final = frozenset(
@@ -242,6 +244,9 @@ def _folded(kind: object) -> object:
 def _openapi_node(node: dict[str, Any]) -> dict[str, Any]:
     """Return one node of Google's language as JSON Schema."""
     known = {**node}
+    number = known.get("type")
+    if type(number) is int and 0 < number <= len(_NUMBERED):
+        known["type"] = _NUMBERED[number - 1]
     for key in node:
         name = _KEYWORDS.get(key)
         if name is not None and name not in known:
