@@ -233,7 +233,7 @@ class Assembler(BlockBuilder):
         ):
             return
         self.sealed = True
-        self.out.append(Opaque(self.index, kind, data, self._origin, item_id))
+        self.out.append(Opaque(self.index, kind, data, self.origin, item_id))
 
     def split(self) -> None:
         """End the open block, unless it is a call: what follows opens a new one."""
@@ -399,7 +399,7 @@ class Assembler(BlockBuilder):
         """Attach a vendor's state to a call."""
         call = self._calls[key]
         if call is self._call:
-            self.out.append(Opaque(self.index, kind, data, self._origin))
+            self.out.append(Opaque(self.index, kind, data, self.origin))
         elif call.closed:
             self.loss("late_delta_dropped", f"call {call.call_id}")
         else:
@@ -500,7 +500,7 @@ class Assembler(BlockBuilder):
         call.open = True
         self._call = call
         for kind, data in call.opaque:
-            self.out.append(Opaque(self.index, kind, data, self._origin))
+            self.out.append(Opaque(self.index, kind, data, self.origin))
         for fragment in call.waiting:
             text = call.arguments.feed(fragment)
             if text:

@@ -55,7 +55,7 @@ class BlockBuilder:
         self.half_input: str = ""  # the name of a free-form tool whose input was truncated
         self._tools = tools
         self._seed = seed
-        self._origin = origin
+        self.origin: str = origin  # of the state that is emitted: `Opaque.origin`
         self._seal_plain = seal_plain  # unsigned reasoning is marked to be sent back
         self._limits = limits
 
@@ -78,7 +78,7 @@ class BlockBuilder:
         if self.kind is None:
             return
         if self.kind is _REASONING and self._seal_plain and not self.sealed:
-            self.out.append(Opaque(self.index, OpaqueKind.PLAIN, "", self._origin))
+            self.out.append(Opaque(self.index, OpaqueKind.PLAIN, "", self.origin))
         self.kind = None
         self.out.append(BlockEnd(self.index))
 

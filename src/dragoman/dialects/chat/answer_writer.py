@@ -9,6 +9,7 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
+from dragoman.dialects.chat.history_reader import ORIGIN_FIELD
 from dragoman.dialects.chat.schema import (
     AnnotationOut,
     AnswerImageOut,
@@ -165,6 +166,14 @@ def write_details(exchange: Exchange, block: Block, first: int) -> list[Raw]:
         Raw(msgspec.json.encode({**entry, "index": index}))
         for index, entry in enumerate(entries, first)
     ]
+
+
+def call_state(state: Opaque, exchange: Exchange) -> bytes:
+    """Return the state of a call for `extra_content`, with its origin if that is an upstream of another dialect."""
+    data = state.data.encode()
+    if exchange.keep_identity or not state.origin:
+        return data
+    return b'%b,"%b":%b}' % (data[:-1], ORIGIN_FIELD.encode(), _encode(state.origin))
 
 
 def _entries_of(exchange: Exchange, block: Block) -> list[dict[str, Any]]:
@@ -579,7 +588,8 @@ class ChatWriter:
         if self._kind is BlockKind.REASONING:
             self._opaque.append(event)
         elif event.kind is OpaqueKind.TOOL_SIGNATURE and event.data.startswith("{"):
-            return b"%b%b}]}%b" % (self._extra_head, event.data.encode(), self._tail)
+            state = call_state(event, self._exchange)
+            return b"%b%b}]}%b" % (self._extra_head, state, self._tail)
         return b""
 
     def _details(self) -> bytes:

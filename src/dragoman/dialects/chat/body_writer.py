@@ -7,6 +7,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.chat.answer_writer import (
     CallNames,
     ForeignFields,
+    call_state,
     completion_identity,
     finish_word,
     foreign_fields,
@@ -94,7 +95,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
                     first = len(message.reasoning_details)
                     message.reasoning_details += write_details(exchange, block, first)
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                message.tool_calls.append(_call(index, block, names))
+                message.tool_calls.append(_call(index, block, names, exchange))
             case _:
                 message.images += write_image(block) or ()
                 # The rest of a vendor's own block has no place here.
@@ -109,7 +110,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
     return message, records
 
 
-def _call(index: int, block: Block, names: CallNames) -> CallOut:
+def _call(index: int, block: Block, names: CallNames, exchange: Exchange) -> CallOut:
     shape = names.shape_of(block)
     name = names.name_of(block)
     call = CallOut(
@@ -124,7 +125,7 @@ def _call(index: int, block: Block, names: CallNames) -> CallOut:
             call.function = FunctionCallOut(name, block.text)
     for one in block.opaque:
         if one.kind is OpaqueKind.TOOL_SIGNATURE and one.data.startswith("{"):
-            call.extra_content = Raw(one.data.encode())
+            call.extra_content = Raw(call_state(one, exchange))
     return call
 
 

@@ -35,6 +35,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
+from dragoman.dialects.server_tools import MARK
 from dragoman.envelopes import Sealer, is_envelope
 from dragoman.errors import MalformedError
 from dragoman.ids import derived_id
@@ -66,6 +67,11 @@ from dragoman.wire.json_values import read_float
 
 # State from a client of this dialect, which does not name its vendor.
 CHAT_ORIGIN: Final = "chat"
+# Beside the state of a call that another dialect's upstream wrote: only that upstream takes it back.  Requests that
+# hold it are rewritten before they are forwarded, because it begins as ids that were made here do.
+ORIGIN_FIELD: Final = f"{MARK}origin"
+_EXTRA: Final = msgspec.json.Decoder(dict[str, Raw])
+_NAME: Final = msgspec.json.Decoder(str)
 
 _FUNCTION: Final = Flavor.FUNCTION
 
@@ -177,8 +183,7 @@ class History:
         where = f"{path}.tool_calls[{at}]"
         state: tuple[OpaqueState, ...] = ()
         if is_given(call.extra_content):
-            data = bytes(call.extra_content).decode()
-            state = (OpaqueState(OpaqueKind.TOOL_SIGNATURE, data, CHAT_ORIGIN),)
+            state = (_call_state(call.extra_content),)
         if call.custom is not None:
             self._flavors[call.id] = Flavor.CUSTOM
             name, text = call.custom.name, call.custom.input
@@ -241,6 +246,16 @@ class History:
         if segments:
             parts.append(ReasoningPart(tuple(segments)))
         return parts
+
+
+def _call_state(extra: Raw) -> OpaqueState:
+    """Return the state of a call; what was written here names its origin, and a server's own is whoever's it is."""
+    data, origin = bytes(extra), CHAT_ORIGIN
+    if ORIGIN_FIELD.encode() in data:
+        fields = decode(_EXTRA, data)
+        origin = decode(_NAME, bytes(fields.pop(ORIGIN_FIELD, Raw(b'""')))) or CHAT_ORIGIN
+        data = encode(fields)
+    return OpaqueState(OpaqueKind.TOOL_SIGNATURE, data.decode(), origin)
 
 
 def _segments(entry: dict[str, Any]) -> list[ReasoningSegment]:

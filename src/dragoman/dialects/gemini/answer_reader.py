@@ -28,6 +28,7 @@ from dragoman.dialects.gemini.schema import (
     UrlContextMetadata,
     UsageMetadata,
     WebSource,
+    family_of,
     given,
 )
 from dragoman.dialects.gemini.tools_writer import wire_names
@@ -111,6 +112,7 @@ class GeminiReader:
         # Of a chunk that only continues the open text.
         self._add_text = self._blocks.add_text if searches else self.assembler.text
         self._lenient_eof = exchange.profile.lenient_eof
+        self._origin = exchange.profile.origin
         self._reason: str | None = None
         self._message = ""  # with which the finish reason is explained
         self._blocked = ""  # why the prompt was refused
@@ -241,7 +243,7 @@ class GeminiReader:
         candidates = chunk.candidates or []
         feedback = chunk.prompt_feedback
         if candidates or (feedback is not None and feedback.block_reason):
-            self.assembler.start(model=chunk.model_version or "", id=chunk.response_id or "")
+            self._start(chunk.model_version or "", chunk.response_id or "")
         if feedback is not None and feedback.block_reason:
             self._blocked = feedback.block_reason
             self._message = feedback.block_reason_message or ""
@@ -251,6 +253,12 @@ class GeminiReader:
             self._count(chunk.usage_metadata)
             counts = decode(_USAGE, bytes(chunk.usage_metadata))
             self._tool_tokens = bool(counts.tool_use_prompt_token_count)
+
+    def _start(self, model: str, response_id: str) -> None:
+        """Begin the answer; only models of the same family read its signatures."""
+        if not self.assembler.started and (family := family_of(model)):
+            self.assembler.origin = f"{self._origin}/{family}"
+        self.assembler.start(model=model, id=response_id)
 
     def _first(self, candidates: Sequence[Candidate]) -> Candidate:
         first = next((one for one in candidates if not one.index), candidates[0])

@@ -22,6 +22,7 @@ from dragoman.dialects.gemini.schema import (
     FunctionResponse,
     Part,
     ResponsePart,
+    family_of,
 )
 from dragoman.dialects.gemini.tools_writer import google_name
 from dragoman.dialects.history_policy import (
@@ -97,6 +98,7 @@ class History:
         self._names: dict[str, str] = {}  # of the calls so far, by the client's id
         self._native = request.dialect == "gemini"
         self._own_origins = own_origins(target.profile, VENDOR, relayed=self._native)
+        self._family = family_of(target.model or request.model)
         self.leading: tuple[Turn, ...]  # instructions that are part of the system prompt
         self.leading, turns = split_leading(request.turns)
         self._turns = normalize_history(
@@ -148,10 +150,15 @@ class History:
                 path = path_of(self._request, "messages")
                 self._losses.append(Loss("reasoning_filled", path))
 
+    def _is_own(self, origin: str) -> bool:
+        """Return whether the upstream wrote some state, with a model of the same family as the one that gets it."""
+        front, _, family = origin.partition("/")
+        return front in self._own_origins and self._family in ("", family or self._family)
+
     def _signature(self, states: Iterable[OpaqueState], turn: Turn) -> str | None:
         """Return the signature of a call, if this upstream gave it."""
         for state in states:
-            if state.origin in self._own_origins or state.origin == _FROM_CHAT:
+            if self._is_own(state.origin) or state.origin == _FROM_CHAT:
                 found = own_signature(state.data)
                 if found:
                     return found
@@ -216,7 +223,7 @@ class History:
     def _reasoning(self, part: ReasoningPart, turn: Turn, parts: list[Part | Raw]) -> None:
         """Give signed thoughts back to the upstream that signed them; all others are left out."""
         for state in part.opaque:
-            if state.origin not in self._own_origins:
+            if not self._is_own(state.origin):
                 continue
             if state.kind is OpaqueKind.SIGNATURE:
                 signed = Part(text=part.text, thought=True, thought_signature=state.data)

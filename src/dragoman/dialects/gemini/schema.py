@@ -32,6 +32,19 @@ PLACEHOLDERS: Final = frozenset(
     }
 )
 
+_VERSION: Final = re.compile(r"gemini-(\d{1,3})((?:\.\d{1,3})?)")
+_LAST_BY_MINOR: Final = 2  # the last generation whose members are families of their own: 2.0, 2.5
+
+
+def family_of(model: str) -> str:
+    """Return the family of models that read each other's signatures: `2.5`, `3`; empty: not known."""
+    found = _VERSION.search(model)
+    if found is None:
+        return ""
+    major, minor = found.groups()
+    return major + minor if int(major) <= _LAST_BY_MINOR else major
+
+
 # Service tiers by their names in `Request.tier`.
 TIERS: Final = {"standard": "default", "flex": "flex", "priority": "priority"}
 

@@ -11,6 +11,7 @@ from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.profiles import profile
 from dragoman.translate import Translator, translate_body
+from dragoman.translate_requests import translate_request
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Citation, Fault, FinishReason, TextRun
 from dragoman.turn.request import Request, Tool
@@ -138,3 +139,44 @@ def test_only_a_gemini_client_gets_an_answer_to_continue() -> None:
     cut = (False, FinishReason.LENGTH, {"continuation_capped"})
     own = (True, FinishReason.PAUSE, set())
     assert {**dict.fromkeys(DIALECT_NAMES, cut), "gemini": own} == found
+
+
+# --- whose signatures they are ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_a_chat_client_gives_a_signature_back_to_its_own_family_alone(stream):
+    part = {"functionCall": {"id": "k1", "name": "f", "args": {}}, "thoughtSignature": "U0lH"}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+    answer = {"candidates": [candidate], "modelVersion": "gemini-3-flash", "responseId": "r"}
+    data = json.dumps(answer).encode()
+    if stream:
+        translator = Translator(source="gemini", target="chat", profile="gemini-api")
+        out = translator.feed(b"data: %b\r\n\r\n" % data) + translator.close()
+        chunks = [json.loads(one[6:]) for one in out.split(b"\n\n") if one.startswith(b"data: {")]
+        calls = [one["choices"][0]["delta"].get("tool_calls") for one in chunks if one["choices"]]
+        extra = next(one[0]["extra_content"] for one in calls if one and "extra_content" in one[0])
+    else:
+        body = translate_body(data, source="gemini", target="chat", profile="gemini-api").body
+        extra = json.loads(body)["choices"][0]["message"]["tool_calls"][0]["extra_content"]
+    call = {"id": "k1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [call | {"extra_content": extra}]},
+        {"role": "tool", "tool_call_id": "k1", "content": "1"},
+    ]
+    history = json.dumps({"model": "m", "messages": messages}).encode()
+
+    def sent(target, upstream, model):
+        options = {"profile": upstream, "model": model}
+        return translate_request(history, source="chat", target=target, **options)
+
+    assert {"thought_signature": "U0lH"} == extra["google"]
+    assert b'"thoughtSignature":"U0lH"' in sent("gemini", "gemini-api", "gemini-3.1-pro").body
+    for upstream, model in (("gemini-api", "gemini-2.5-pro"), ("vertex", "gemini-3-pro")):
+        other = sent("gemini", upstream, model)
+        assert b"U0lH" not in other.body
+        assert "opaque_dropped" in {loss.code for loss in other.losses}
+    relayed = sent("chat", "openai", "gpt-5")
+    assert b"dgm_" not in relayed.body
+    assert b"U0lH" not in relayed.body

@@ -120,6 +120,33 @@ def test_a_signature_from_a_chat_client_returns_and_one_of_another_vendor_does_n
         assert expected == found[1]["parts"][0]["thoughtSignature"]
 
 
+@pytest.mark.parametrize(
+    ("origin", "model_name", "returns"),
+    [
+        ("gemini-api/3", "gemini-3-pro", True),
+        ("gemini-api/3", "gemini-3.1-pro-preview", True),
+        ("gemini-api/3", "gemini-2.5-pro", False),
+        ("gemini-api/2.5", "gemini-3-pro", False),
+        ("gemini-api/2.5", "gemini-2.0-flash", False),
+        ("gemini-api/3", "gemini-flash-latest", True),  # whichever that is
+        ("gemini-api", "gemini-3-pro", True),  # the upstream did not name its model
+        ("vertex/3", "gemini-3-pro", False),
+        ("google", "gemini-3-pro", False),  # only a client of the same dialect has it so
+    ],
+)
+def test_a_signature_returns_to_its_own_front_and_family(origin, model_name, returns):
+    call_state = OpaqueState(OpaqueKind.TOOL_SIGNATURE, SIGNED.data, origin)
+    thought = OpaqueState(OpaqueKind.SIGNATURE, "QUE=", origin)
+    reasoning = ReasoningPart((ReasoningSegment("Hm."),), (thought,))
+    request = said(user("x"), model(reasoning, call("k1", "f", call_state)), user(result()))
+    found, losses = contents(request, target(model_name))
+    signatures = [part.get("thoughtSignature") for part in found[1]["parts"]]
+
+    assert returns is ("U0lH" in signatures)
+    assert returns is ("QUE=" in signatures)
+    assert returns is ("opaque_dropped" not in losses)
+
+
 def test_signatures_of_thoughts_and_texts_return_to_their_parts():
     thought = OpaqueState(OpaqueKind.SIGNATURE, "QUE=", "gemini-api")
     text = OpaqueState(OpaqueKind.ENCRYPTED, "QkI=", "gemini-api", "text")
