@@ -85,6 +85,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         supports_parallel_flag: Accepts a switch against parallel tool calls.
         supports_strict: Can enforce a tool's schema.
         supports_custom_tools: Accepts tools with free-form input.
+        stream_args: Asks for the arguments of calls in pieces, where they are whole otherwise (Vertex).
         schema_dialect: See `profiles.schema`.
         server_tools: Kinds of vendor-run tools that it has, each behind the API that has it, such as
             `responses/web_search`; without an API: those of its Messages, Responses and Gemini APIs.
@@ -183,6 +184,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_parallel_flag: bool = True
     supports_strict: bool = False
     supports_custom_tools: bool = False
+    stream_args: bool = False  # asks for arguments in pieces, where they are whole otherwise
     schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
     # Such as `responses/web_search`, or `web_search` of all APIs.
     server_tools: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ FOR_OPERATORS = {
     "lenient_eof",
     "max_output_tokens",
     "mcp_credentials",  # a route sets it
+    "stream_args",  # of Vertex; not verified
     "tool_calls",
 }
 each_profile = pytest.mark.parametrize("one", PROFILES.values(), ids=PROFILES)

@@ -107,7 +107,13 @@ class GeminiReader:
         searches = request is not None and any(tool.server for tool in request.tools)
         changed = wire_names(request.tools, None) if request is not None else {}
         names = {name: wire for name, wire in changed.items() if wire in exchange.tools}
-        self._blocks = Blocks(self.assembler, exchange.limits, names, keep_text=searches)
+        self._blocks = Blocks(
+            self.assembler,
+            exchange.limits,
+            names,
+            keep_text=searches,
+            signs_calls=exchange.profile.signs_calls,
+        )
         self._keeps_text = searches
         # Of a chunk that only continues the open text.
         self._add_text = self._blocks.add_text if searches else self.assembler.text

@@ -3,13 +3,11 @@
 Parts are appended: neighbouring texts are one text.  A call comes whole, but is only known to be whole when
 something follows it: its closing bracket waits for the next part or for the finish reason, so that a call that may
 be truncated never looks complete.  All arguments of a call without a signature wait: a signature that follows in a
-separate part comes before them.
+separate part comes before them.  Arguments in pieces (`partialArgs`) are emitted as they arrive.
 """
 
-import itertools
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -29,7 +27,6 @@ from dragoman.dialects.gemini.schema import (
     McpCall,
     McpResult,
     Part,
-    PartialArg,
     given,
 )
 from dragoman.errors import MalformedError, TooLargeError
@@ -43,16 +40,14 @@ from dragoman.turn.server_tools import (
     ServerKind,
     ServerResult,
 )
-from dragoman.wire.json_values import decode_any
+from dragoman.wire.json_paths import PathWriter
 
 TEXT_SIGNATURE: Final = "text"  # the `item_id` of a signature that came on a text part
 _PART: Final = msgspec.json.Decoder(Part)
 _EXECUTABLE: Final = msgspec.json.Decoder(ExecutableCode)
 _CODE_RESULT: Final = msgspec.json.Decoder(CodeResult)
 _TEXT: Final = msgspec.json.Decoder(str)
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
-_MAX_STEPS: Final = 64  # of a path in partial arguments
-_MAX_INDEX: Final = 100_000  # of a list in partial arguments
+_FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 def signature_data(signature: str) -> str:
@@ -70,10 +65,15 @@ class Blocks:
         names: Mapping[str, str],
         *,
         keep_text: bool = False,
+        signs_calls: bool = False,
     ) -> None:
-        """`names`: those of the turn by those at Google, where they differ."""
+        """`names`: those of the turn by those at Google, where they differ.
+
+        `signs_calls`: the first call of an answer may be signed in a part after it, and waits for that.
+        """
         self.texts: list[str] = []  # of the open text block, with `keep_text`
         self._keep_text = keep_text
+        self._signs_calls = signs_calls
         self._assembler = assembler
         self._limits = limits
         self._names = names
@@ -89,12 +89,12 @@ class Blocks:
     @property
     def held(self) -> bool:
         """A call waits for what comes next."""
-        return bool(self._held) or self._partial is not None
+        return bool(self._held) or (self._partial is not None and not self._partial.opened)
 
     @property
     def inside(self) -> str:
         """What an answer that ends here is in the middle of."""
-        return "a tool call" if self.held else ""
+        return "a tool call" if self.held or self._partial is not None else ""
 
     @property
     def in_text(self) -> bool:
@@ -137,9 +137,7 @@ class Blocks:
     def end_call(self, *, cut: bool = False) -> None:
         """End the last call, because something follows it; `cut`: nothing does, and a limit ended the answer."""
         if self._partial is not None:
-            partial, self._partial = self._partial, None
-            self._open(partial.id, partial.name, partial.signature)
-            self._held = partial.json()
+            cut = self._end_partial(self._partial) or cut
         if not self._held:
             return
         self.release()
@@ -159,10 +157,8 @@ class Blocks:
     # --- calls ------------------------------------------------------------------------------------
 
     def _call(self, call: FunctionCall, signature: str) -> None:
-        if self._partial is not None and not call.name:
-            self._partial.add(call.partial_args or [])
-            if not call.will_continue:
-                self.end_call()
+        if self._partial is not None and self._partial.goes_on(call):
+            self._piece(self._partial, call, signature)
             return
         self.end_call()
         if not call.name:
@@ -171,9 +167,8 @@ class Blocks:
         if len(call.name) > self._limits.max_tool_name_chars:
             raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
         if call.will_continue or call.partial_args:
-            self._partial = _PartialCall(call, signature, self._limits)
-            if not call.will_continue:
-                self.end_call()
+            self._partial = _PartialCall(call, self._limits)
+            self._piece(self._partial, call, signature)
             return
         self._open(call.id or "", call.name, signature)
         text = self._arguments(call)
@@ -184,6 +179,39 @@ class Blocks:
             return
         self._assembler.args(self._count, text)
         self._assembler.end_call(self._count)
+
+    def _piece(self, partial: "_PartialCall", call: FunctionCall, signature: str) -> None:
+        """Read a piece of a call, and emit what it adds to the arguments."""
+        try:
+            partial.waiting += partial.read(call)
+        finally:
+            if not partial.opened and (signature or self._count or not self._signs_calls):
+                partial.opened = True
+                self._open(partial.id, partial.name, signature)
+            elif signature and not self._signed:
+                self._signed = True
+                self._sign_call(signature)
+            if partial.opened and partial.waiting:
+                self._assembler.args(self._count, partial.waiting)
+                partial.waiting = ""
+        if not call.will_continue:
+            self.end_call()
+
+    def _end_partial(self, partial: "_PartialCall") -> bool:
+        """End a call whose arguments came in pieces; return whether some of them are lost."""
+        self._partial = None
+        if not partial.opened:
+            self._open(partial.id, partial.name, "")
+        try:
+            self._held = partial.waiting + partial.writer.end()
+        except MalformedError as error:
+            self._assembler.loss("chunk_malformed", error.path, error.reason)
+            self._held, partial.broken = partial.waiting + "}", True
+        if partial.writer.repaired:
+            # Case: gemini/partial_arguments_out_of_order.
+            detail = "a field came in pieces that were not in order, and was written twice"
+            self._assembler.loss("args_repaired", f"call {self._count}", detail)
+        return partial.broken
 
     def _open(self, call_id: str, name: str, signature: str) -> None:
         self._count += 1
@@ -323,80 +351,58 @@ def read_mcp(part: Part) -> tuple[str, ServerCall | ServerResult] | None:
     return None
 
 
-# Vertex sends a call in pieces if a request asks for it.  Nothing here asks, but servers may do it all the same:
-# the pieces are collected, and the call is emitted when it is whole.
+# Vertex sends a call in pieces if a request asks for it: values with their paths.
 
 
 class _PartialCall:
-    """A call whose arguments come as values with paths."""
+    """A call whose arguments come as values with paths.
 
-    def __init__(self, call: FunctionCall, signature: str, limits: Limits) -> None:
+    Attributes:
+        waiting: What was written of the arguments and is not emitted yet.
+        opened: Its block is open, so that what is written is emitted at once.
+        broken: A piece could not be read: the arguments lack something.
+    """
+
+    def __init__(self, call: FunctionCall, limits: Limits) -> None:
         self.id = call.id or ""
         self.name = call.name or ""
-        self.signature = signature
-        self._limit = limits.max_tool_args_bytes
-        self._size = 0
-        whole = decode_any(bytes(call.args)) if given(call.args) else {}
-        self._root: dict[str, Any] = whole if isinstance(whole, dict) else {}
-        self.add(call.partial_args or [])
+        self.writer = PathWriter(limits.max_tool_args_bytes)
+        self.waiting: str = ""
+        self.opened: bool = False
+        self.broken: bool = False
 
-    def add(self, pieces: list[PartialArg]) -> None:
-        for piece in pieces:
-            path = piece.json_path or ""
-            self._size += len(path) + len(piece.string_value or "") + 16
-            if self._size > self._limit:
-                raise TooLargeError("max_tool_args_bytes", self._limit)
-            self._set(_steps(path), piece)
+    def goes_on(self, call: FunctionCall) -> bool:
+        """Return whether a part is the next piece of this call; some servers repeat its name and id."""
+        same = call.name == self.name and bool(call.partial_args)
+        return (not call.name or same) and (call.id or self.id) == self.id
 
-    def json(self) -> str:
-        return encode(self._root).decode()
+    def read(self, call: FunctionCall) -> str:
+        """Return what a piece adds to the text of the arguments.
 
-    def _set(self, steps: list[str | int], piece: PartialArg) -> None:
-        node: Any = self._root
-        for step, following in itertools.pairwise(steps):
-            node = _child(node, step, [] if isinstance(following, int) else {})
-        last = steps[-1]
-        if piece.string_value is not None:
-            before = _child(node, last, "")
-            _put(node, last, (before if isinstance(before, str) else "") + piece.string_value)
-        elif given(piece.number_value):
-            _put(node, last, piece.number_value)
-        elif piece.bool_value is not None:
-            _put(node, last, piece.bool_value)
-        elif piece.null_value:
-            _put(node, last, None)
-
-
-def _steps(path: str) -> list[str | int]:
-    """Return the names and positions of a JSON path such as `$.a.b[0]`."""
-    steps: list[str | int] = []
-    at = 1
-    while path.startswith("$") and at < len(path) and len(steps) < _MAX_STEPS:
-        found = _STEP.match(path, at)
-        if found is None:
-            break
-        name, index, quoted, double = found.groups()
-        steps.append(int(index) if index is not None else name or quoted or double or "")
-        at = found.end()
-    if not steps or at < len(path) or not isinstance(steps[0], str):
-        raise MalformedError(f"a path of partial arguments is `{path[:80]}`", path="$.candidates")
-    return steps
-
-
-def _child(node: Any, step: str | int, empty: Any) -> Any:
-    """Return what is at a step, made if it is absent."""
-    if isinstance(node, dict) and isinstance(step, str):
-        return node.setdefault(step, empty)
-    if isinstance(node, list) and isinstance(step, int) and step <= min(len(node), _MAX_INDEX):
-        if step == len(node):
-            node.append(empty)
-        return node[step]
-    raise MalformedError("partial arguments contradict each other", path="$.candidates")
-
-
-def _put(node: Any, step: str | int, value: object) -> None:
-    _child(node, step, value)
-    node[step] = value
+        Raises:
+            MalformedError: the path of a value is not one, or contradicts those before it.
+            TooLargeError: the arguments pass their limit.
+        """
+        out: list[str] = []
+        try:
+            if given(call.args) and bytes(call.args)[:1] == b"{":
+                for name, value in decode(_FIELDS, bytes(call.args)).items():
+                    out.append(self.writer.add_field(name, bytes(value)))
+            for one in call.partial_args or ():
+                path = one.json_path or ""
+                if one.string_value is not None:
+                    out.append(self.writer.add_text(path, one.string_value))
+                elif given(one.number_value):
+                    out.append(self.writer.add(path, bytes(one.number_value)))
+                elif one.bool_value is not None:
+                    out.append(self.writer.add(path, b"true" if one.bool_value else b"false"))
+                elif one.null_value:
+                    out.append(self.writer.add(path, b"null"))
+        except MalformedError:
+            self.waiting += "".join(out)
+            self.broken = True
+            raise
+        return "".join(out)
 
 
 # --- token probabilities ----------------------------------------------------------------------------

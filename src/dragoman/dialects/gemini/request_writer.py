@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.encoding import encode
@@ -136,6 +136,10 @@ class _Encoder:
         )
         if weak:
             choice = schema.AUTO_CHOICE
+        if tools is not None and self._streams_arguments(choice):
+            choice = structs.replace(
+                choice or schema.FunctionCallingConfig(), stream_function_call_arguments=True
+            )
         config = self._config(thinking)
         system = self._system(history)
         body: dict[str, object] = {"model": self._model}
@@ -162,6 +166,13 @@ class _Encoder:
         for name, value in self._profile.extra_fields:
             body.setdefault(name, Raw(value.encode()))
         return encode(body)
+
+    def _streams_arguments(self, choice: schema.FunctionCallingConfig | None) -> bool:
+        """Return whether arguments are asked for in pieces: Google refuses that for a complete answer."""
+        request = self._request
+        called = choice is None or choice.mode != "NONE"
+        functions = any(not tool.server for tool in request.tools)
+        return self._profile.stream_args and request.stream and called and functions
 
     def _lose(self, code: str, meaning: str, detail: str = "") -> None:
         self.losses.append(Loss(code, path_of(self._request, meaning), detail))

@@ -243,6 +243,7 @@ class FunctionDeclaration(Struct, frozen=True, gc=False, rename="camel", omit_de
 class FunctionCallingConfig(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     mode: str | int | None = None
     allowed_function_names: list[str] | None = None
+    stream_function_call_arguments: bool | None = None
 
     @property
     def forced(self) -> bool:

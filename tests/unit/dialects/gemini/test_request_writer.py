@@ -8,6 +8,7 @@ from msgspec import Raw, structs
 from dragoman.dialects.gemini.request_writer import count_question, split_request
 from dragoman.errors import UntranslatableError
 from dragoman.profiles import profile
+from dragoman.translate_requests import translate_request
 from dragoman.turn.request import USER as ROLE
 from dragoman.turn.request import (
     OutputFormat,
@@ -249,3 +250,35 @@ def test_a_request_is_split_into_its_path_and_what_google_takes():
         split_request(body)
     )
     assert "/models/m:generateContent" == split_request(b'{"model":"m"}')[0]
+
+
+# --- arguments in pieces ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"stream": True}, {"streamFunctionCallArguments": True}),
+        (
+            {"stream": True, "tool_choice": "required"},
+            {"mode": "ANY", "streamFunctionCallArguments": True},
+        ),
+        ({"stream": True, "tool_choice": "none"}, {"mode": "NONE"}),
+        ({"stream": False}, None),  # Google refuses it
+        ({"stream": True, "tools": []}, None),
+    ],
+)
+def test_arguments_are_asked_for_in_pieces_where_the_profile_says_so(more, expected):
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    asked = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools} | more
+    vertex = structs.replace(profile("vertex"), stream_args=True)
+
+    def config(upstream):
+        body = json.dumps(asked).encode()
+        made = translate_request(
+            body, source="chat", target="gemini", profile=upstream, model="gemini-3-pro"
+        )
+        return json.loads(made.body).get("toolConfig", {}).get("functionCallingConfig")
+
+    assert expected == config(vertex)
+    assert "streamFunctionCallArguments" not in (config("vertex") or {})
