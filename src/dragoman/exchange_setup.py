@@ -71,12 +71,13 @@ def make_exchange(
     source: Dialect | None = None,
     target: Dialect | None = None,
     body: bytes = b"",
+    continues: bool = False,
     **options: Unpack[ExchangeOptions],
 ) -> Exchange:
     """Put together what is known of an exchange; what is not given follows from the request.
 
     `source` is the upstream's dialect and `target` the client's, if the answer is written for one; `body`
-    is the upstream's complete answer.
+    is the upstream's complete answer; `continues` says that a paused answer is continued.
     """
     profile = options.get("profile", "generic")
     request = options.get("request")
@@ -91,6 +92,7 @@ def make_exchange(
         model="" if request is None else request.model,
         keep_identity=target is not None and source is target,
         upstream_body=body if source is target else b"",
+        continues=continues,
         seed=options.get("seed", ""),
         created=options.get("created", 0),
         previous_id=options.get("previous_id", ""),

@@ -119,7 +119,9 @@ class Translator:
         **options: Unpack[ExchangeOptions],
     ) -> None:
         from_dialect, to_dialect = dialect(source), dialect(target)
-        exchange = make_exchange(source=from_dialect, target=to_dialect, **options)
+        exchange = make_exchange(
+            source=from_dialect, target=to_dialect, continues=continues, **options
+        )
         tools = options.get("tools")
         self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
@@ -132,7 +134,9 @@ class Translator:
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
         # Frames of the upstream are events: they cannot pass into a list.
-        self._continuation = Continuation() if continues else None
+        self._continuation = None
+        if continues:
+            self._continuation = Continuation(keeps_answer=not from_dialect.continues_by_token)
         same = source == target and not _is_reworded(exchange, source, model)
         if same and exchange.rendering.framing == "sse" and not continues:
             self._relay = Relay(
@@ -471,13 +475,16 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
     to = dialect(target)
-    exchange = make_exchange(source=dialect(source), target=to, body=body, **options)
+    continues = bool(earlier) or pause != "forward"
+    exchange = make_exchange(
+        source=dialect(source), target=to, body=body, continues=continues, **options
+    )
     tools = options.get("tools")
     frames = dialect(source).frame_reader(exchange)
     before = read_whole(body, frames, exchange)
     events = before
     stages = answer_stages(exchange, tools, stop, model, native_format)
-    if earlier or pause != "forward":
+    if continues:
         parts = [
             read_whole(one, dialect(source).frame_reader(exchange), exchange) for one in earlier
         ]

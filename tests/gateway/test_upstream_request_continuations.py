@@ -21,6 +21,7 @@ from dragoman.inspector.columns import take_apart
 from dragoman.recorder.case import corpus_files
 from dragoman.recorder.replay import different_bytes, recorded_differences, replay
 from dragoman.simulator.answer import answer, read
+from dragoman.simulator.answer_writers.gemini import continuation_token
 from tests.gateway.test_server_tools import WAYS
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
@@ -29,7 +30,11 @@ from tests.support.sdks import SDK_ERRORS, accumulate, parse_body
 from tests.support.simulator import question
 from tests.support.waiting import logged, until
 
-KINDS = {"kimi": ("chat", "moonshot"), "claude": ("anthropic", "anthropic")}
+KINDS = {
+    "kimi": ("chat", "moonshot"),
+    "claude": ("anthropic", "anthropic"),
+    "google": ("gemini", "gemini-api"),
+}
 SEARCH: dict[str, dict[str, Any]] = {
     "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
     "responses": {"tools": [{"type": "web_search"}]},
@@ -231,6 +236,60 @@ def test_claude_codes_web_search_works_with_moonshot(
     assert 1 == message["usage"]["server_tool_use"]["web_search_requests"]
     kinds = ["server_tool_use", "text", "web_search_tool_result"]
     assert kinds == [one["type"] for one in message["content"]]
+
+
+# --- Google -------------------------------------------------------------------------------------------
+
+OTHERS = [one for one in DIALECTS if one != "gemini"]
+
+
+def asked_of_google(gateway: Stand, client: str, model: str, *, stream: bool) -> tuple[Any, ...]:
+    """Return the client's answer, what Google was sent, and the line in the log."""
+    before = len(gateway.simulator.exchanges)
+    got = post(gateway, client, question(client, model, f"sim: say {SAID}", stream=stream))
+    sent = [one.json for one in gateway.simulator.exchanges][before:]
+    assert 200 == got.status_code, got.text
+    message = (accumulate if stream else parse_body)(client, got.content)
+    return message, sent, logged(gateway, got.headers["x-request-id"])
+
+
+@each_way
+@pytest.mark.parametrize("client", OTHERS)
+def test_googles_token_is_sent_back_and_the_client_sees_one_answer(
+    gateway: Stand, client: str, stream: bool
+) -> None:
+    message, sent, line = asked_of_google(gateway, client, "google/plain+pause:2", stream=stream)
+    tokens = [one.get("generationConfig", {}).pop("continuationToken", None) for one in sent]
+    requests = [{**one, "generationConfig": one.get("generationConfig") or None} for one in sent]
+
+    assert SAID == text_of(client, message)
+    assert [None, continuation_token(1), continuation_token(2)] == tokens
+    assert requests[0] == requests[1] == requests[2]
+    assert ("stop", 2) == (line["ended"], line["continued"])
+    assert (line["tokens_in"], line["tokens_out"]) == tokens_of(client, message)
+
+
+@each_way
+def test_a_client_of_google_continues_the_answer_itself(gateway: Stand, stream: bool) -> None:
+    body = question("gemini", "google/plain+pause:2", f"sim: say {SAID}", stream=stream)
+    before = len(gateway.simulator.exchanges)
+    got = post(gateway, "gemini", body)
+
+    assert b'"CONTINUATION"' in got.content.replace(b": ", b":")
+    assert continuation_token(1).encode() in got.content
+    assert before + 1 == len(gateway.simulator.exchanges)
+
+
+@each_way
+@pytest.mark.parametrize("client", OTHERS)
+def test_an_answer_of_google_that_never_ends_is_truncated(
+    gateway: Stand, client: str, stream: bool
+) -> None:
+    _, sent, line = asked_of_google(gateway, client, "google/plain+pause:20", stream=stream)
+
+    assert 4 == len(sent)
+    assert "continuation_capped" in line["warnings"]
+    assert ("length", 3) == (line["ended"], line["continued"])
 
 
 # --- bounds -------------------------------------------------------------------------------------------

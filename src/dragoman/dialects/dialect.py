@@ -199,6 +199,7 @@ class Dialect:
     # The request that continues an answer which ended with `PAUSE`: the body that was sent, with what the answer
     # holds so far.  None: servers of this dialect do not pause.
     continue_request: Callable[[bytes, Answer], bytes] | None = None
+    continues_by_token: bool = False  # `continue_request` needs the finish of the answer alone
 
     # --- its HTTP API
     # How its URLs name the model.  None: they do not, all requests go to `path`.

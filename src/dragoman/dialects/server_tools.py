@@ -404,6 +404,8 @@ def may_pause(request: Request, dialect: str, profile: Profile) -> bool:
     A client that knows the upstream's way to pause sends that request itself.
     """
     tools = request.tools
+    if profile.pauses:
+        return request.dialect != dialect
     if not tools or not _has_server_tools(tools, None):
         return False
     if dialect == "chat":

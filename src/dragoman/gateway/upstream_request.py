@@ -25,6 +25,7 @@ from dragoman.turn.request import Request
 from dragoman.turn.server_tools import ServerKind
 
 _SEARCH: Final = ServerKind.WEB_SEARCH
+_MAX_TOKENS: Final = 5  # requests that carry the token of an answer that was truncated
 
 
 class UpstreamRequest:
@@ -204,7 +205,10 @@ class ContinuationBounds:
         """Count a pause, and return the bound that the next request would pass; empty: there is none."""
         settings, spent = self._settings, paused.spent
         self._searches += _unanswered_searches(paused.answer)
-        if self.requests >= settings.max_requests:
+        finish = paused.answer.finish
+        truncated = finish is not None and bool(finish.token)
+        most = min(settings.max_requests, _MAX_TOKENS) if truncated else settings.max_requests
+        if self.requests >= most:
             return "max_requests"
         if settings.max_seconds and now - self._began >= settings.max_seconds:
             return "max_seconds"

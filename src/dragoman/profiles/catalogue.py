@@ -79,6 +79,7 @@ _GEMINI_API: Final = Profile(
     think_tags="off",
     signs_calls=True,
     requires_call_signatures=True,  # Gemini 3; see _GEMINI_MODELS for the others
+    pauses=True,  # `CONTINUATION`
     user_field="none",
     max_stop_sequences=5,
     max_output_tokens=65_536,

@@ -53,6 +53,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         truncation_unreported: A response that reached its limit ends as one that is complete.
         signs_calls: May send state that signs a tool call, right after the call's header.
         requires_call_signatures: Refuses calls of the current turn without the state that signs them.
+        pauses: May end any answer with a token that continues it.
         tool_calls: "whole" holds each call until it is complete.
         max_tokens_field: The Chat field of the output limit.
         max_output_tokens: Larger values are clamped to this.
@@ -143,6 +144,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     requires_call_signatures: bool = (
         False  # refuses calls of the current turn without the state that signs them
     )
+    pauses: bool = False  # may end any answer with a token that continues it
     tool_calls: Literal["stream", "whole"] = (
         "stream"  # "whole" holds each call until it is complete
     )

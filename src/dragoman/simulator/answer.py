@@ -14,7 +14,7 @@ from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.native import render
-from dragoman.simulator.paused_answers import pause, sent_back
+from dragoman.simulator.paused_answers import pause, sent_back, token_sent
 from dragoman.simulator.play import (
     EVERYTHING,
     Delivery,
@@ -68,6 +68,8 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
         back = messages[-size:]
         began = msgspec.json.encode(fields | {"messages": messages[:-size]})
         request = find_dialect(dialect).decode_request(began, sealer=None, limits=DEFAULT_LIMITS)
+    elif dialect == "gemini" and (token := token_sent(fields)) is not None:
+        back = [token]
     name = parse_model(request.model)
     return ReceivedRequest(
         request=request,

@@ -1,8 +1,8 @@
-"""Answers that need a second request: Moonshot's `$web_search`, and turns that Anthropic pauses.
+"""Answers that need a second request: Moonshot's `$web_search`, turns that Anthropic pauses, and Google's `CONTINUATION`.
 
 Moonshot searches when the call of its search comes back, with its arguments as the result.  Anthropic goes on when the
-content of a paused answer comes back.  Both must come back as they were sent; how far the answer is follows from the
-request, so the model keeps no state.
+content of a paused answer comes back, and Google when the same request comes with the token of the answer.  All must
+come back as they were sent; how far the answer is follows from the request, so the model keeps no state.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from msgspec import structs
 
 from dragoman.errors import MalformedError
 from dragoman.simulator.answer_writers.anthropic import search_blocks, thinking_block
+from dragoman.simulator.answer_writers.gemini import continuation_token
 from dragoman.simulator.play import Fields, Json, Play, Reply, SimulatedCall, SimulatedSearch
 
 KIMI_SEARCH: Final = "$web_search"
@@ -42,6 +43,8 @@ def pause(play: Play) -> Play:
         return structs.replace(play, reply=_moonshot(play))
     if request.dialect == "anthropic" and play.style.pauses:
         return structs.replace(play, reply=_anthropic(play))
+    if request.dialect == "gemini" and play.style.pauses:
+        return structs.replace(play, reply=_google(play))
     return play
 
 
@@ -127,6 +130,36 @@ def _calls(message: Json) -> list[Fields]:
         if isinstance(function, dict) and function.get("name") == KIMI_SEARCH:
             out.append({"id": call.get("id"), "arguments": function.get("arguments")})
     return out
+
+
+# --- Google -------------------------------------------------------------------------------------------
+
+
+def token_sent(fields: Fields) -> Json:
+    """Return the token with which a request continues an answer; None if it has none."""
+    config = fields.get("generationConfig")
+    return config.get("continuationToken") if isinstance(config, dict) else None
+
+
+def _google(play: Play) -> Reply:
+    """Return the part of the text that is due; calls come with the last one."""
+    reply, pauses = play.reply, play.style.pauses
+    tokens = [continuation_token(number) for number in range(1, pauses + 1)]
+    token = token_sent(play.asked.fields)
+    if token is not None and token not in tokens:
+        raise MalformedError("this token was never given", path="$.generationConfig")
+    done = 0 if token is None else tokens.index(str(token)) + 1
+    size = -(-len(reply.text) // (pauses + 1))
+    part = structs.replace(
+        reply,
+        text=reply.text[done * size : (done + 1) * size]
+        if done < pauses
+        else reply.text[done * size :],
+        reasoning="" if done else reply.reasoning,
+    )
+    if done == pauses:
+        return part
+    return structs.replace(part, calls=(), searches=(), finish="pause", token=tokens[done])
 
 
 # --- Anthropic ----------------------------------------------------------------------------------------

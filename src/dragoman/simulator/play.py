@@ -111,6 +111,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     stop_sequence: str = ""
     written: tuple[SimulatedCall, ...] = ()  # calls written as text, in the family's grammar
     leaked: bool = False  # they are written in the reasoning
+    token: str = ""  # Gemini: with which the answer goes on
 
     @property
     def cited(self) -> tuple[str, str] | None:

@@ -421,7 +421,7 @@ class Assembler(BlockBuilder):
     def loss(self, code: str, path: str = "", detail: str = "") -> None:
         self.out.append(Loss(code, path, detail))
 
-    def finish(
+    def finish(  # noqa: PLR0913 -- what an ending may say
         self,
         reason: FinishReason | None,
         *,
@@ -429,6 +429,7 @@ class Assembler(BlockBuilder):
         category: str = "",
         explanation: str = "",
         raw: str = "",
+        token: str = "",
     ) -> None:
         """End the turn.  `reason` is the peer's finish reason, or None if it sent no usable one."""
         self.start()
@@ -444,7 +445,7 @@ class Assembler(BlockBuilder):
             return
         settled = self._agreed_reason(reason)
         self._report_usage()
-        self.out.append(Finish(settled, stop_sequence, category, explanation, raw))
+        self.out.append(Finish(settled, stop_sequence, category, explanation, raw, token))
         self.ended = True
 
     def fault(self, fault: Fault) -> None:

@@ -1,6 +1,7 @@
 """Joins the answers to several requests into one, for upstreams that pause.
 
-Anthropic pauses long turns, and Moonshot runs its search only when the call of it comes back.  The shell sends the
+Anthropic pauses long turns, Moonshot runs its search only when the call of it comes back, and Google ends an answer
+with a token that continues it.  The shell sends the
 next request (`Dialect.continue_request`); the client sees one answer: one start, blocks that are numbered on, the
 sum of all counts, for each request is billed, and one end.
 """
@@ -46,15 +47,18 @@ class Continuation:
 
     pending = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_answer: bool = True) -> None:
+        """`keeps_answer`: the next request needs the content of the paused answer, not its finish alone."""
         self.paused: Answer | None = None
         self.failure: Fault | None = None
         self.waits: bool = False
-        self._part = Folder()  # the answer to the present request
+        self._keeps_answer = keeps_answer
+        self._part = Folder()  # the answer to the present request, if it is kept
         self._started = False
         self._blocks = 0  # for the client, over all answers
         self._skipping = False  # the open block repeats a call that the client has
         self._waiting: dict[str, ServerKind] = {}  # calls of vendor-run tools without a result
+        self._truncated = False  # the paused answer lacks its end
         self._sent: frozenset[str] = frozenset()  # those that went back to the upstream
         self._known: set[str] = set()  # ids of all such calls
         self._searches = 0  # of them
@@ -66,7 +70,8 @@ class Continuation:
         """Return the events for the client."""
         out: list[Event] = []
         for event in events:
-            self._part.feed((event,))
+            if self._keeps_answer:
+                self._part.feed((event,))
             self._take(event, out)
         return out
 
@@ -90,7 +95,8 @@ class Continuation:
         if self.paused is None:
             self._sent = frozenset()  # what the last request sent back brought nothing
         self.paused, self.waits = None, False
-        return [Loss("continuation_capped"), *self._end(Finish(FinishReason.STOP), capped=True)]
+        reason = FinishReason.LENGTH if self._truncated else FinishReason.STOP
+        return [Loss("continuation_capped"), *self._end(Finish(reason), capped=True)]
 
     def fail(self, fault: Fault) -> list[Event]:
         """Return the end of an answer that cannot be continued."""
@@ -115,7 +121,11 @@ class Continuation:
             case Usage():
                 self._usage = event
             case Finish(reason=FinishReason.PAUSE):
-                self.paused, self.waits = self._part.answer(), True
+                self._truncated = bool(event.token)
+                self.paused = (
+                    self._part.answer() if self._keeps_answer else Answer(Start(), finish=event)
+                )
+                self.waits = True
             case Finish():
                 self.waits = False
                 out += self._end(event)

@@ -429,6 +429,7 @@ class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
         category: Why it was filtered or refused, if the vendor says.
         explanation: The vendor's explanation of that.
         raw: The vendor's own word for the reason, where its meaning differs.
+        token: What a request has to carry to continue a paused answer, if its vendor gives one.
     """
 
     reason: FinishReason
@@ -436,6 +437,7 @@ class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
     category: str = ""
     explanation: str = ""
     raw: str = ""
+    token: str = ""
 
 
 class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):

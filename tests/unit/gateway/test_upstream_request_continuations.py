@@ -7,7 +7,7 @@ import pytest
 from dragoman.gateway.config.settings import Continuations
 from dragoman.gateway.upstream_request import ContinuationBounds, Paused
 from dragoman.turn.answer import Answer, Block
-from dragoman.turn.events import BlockKind, Start, Usage
+from dragoman.turn.events import BlockKind, Finish, FinishReason, Start, Usage
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.server_tools import ServerCall, ServerKind, ServerOptions, ServerResult
 
@@ -48,6 +48,14 @@ def allowed(one: ContinuationBounds, paused: Paused, now: float = 100.0) -> tupl
 def test_requests_are_counted() -> None:
     assert (8, "max_requests") == allowed(bounds(), pause())
     assert (2, "max_requests") == allowed(bounds(max_requests=2), pause())
+
+
+def test_an_answer_that_goes_on_with_tokens_has_five_requests_at_most() -> None:
+    ended = Finish(FinishReason.PAUSE, token="dG9rZW4=")
+    paused = Paused(Answer(Start(), finish=ended), Usage())
+
+    assert (5, "max_requests") == allowed(bounds(), paused)
+    assert (2, "max_requests") == allowed(bounds(max_requests=2), paused)
 
 
 def test_time_runs_from_the_beginning_of_the_answer() -> None:

@@ -17,7 +17,12 @@ from dragoman.dialects.gemini.body_writer import (
 )
 from dragoman.dialects.gemini.errors import decode_fault, encode_fault, error_object
 from dragoman.dialects.gemini.request_reader import decode_request, joined_request, read_path
-from dragoman.dialects.gemini.request_writer import count_question, encode_request, split_request
+from dragoman.dialects.gemini.request_writer import (
+    continue_request,
+    count_question,
+    encode_request,
+    split_request,
+)
 from dragoman.dialects.gemini.schema import FIELD_NAMES, camel_request
 from dragoman.dialects.gemini.tools_writer import fit_tools, misfits
 
@@ -31,6 +36,8 @@ DIALECT: Final = Dialect(
     misfits=misfits,
     fit_tools=fit_tools,
     one_spelling=camel_request,
+    continue_request=continue_request,
+    continues_by_token=True,
     decode_request=decode_request,
     encode_request=encode_request,
     frame_reader=GeminiReader,

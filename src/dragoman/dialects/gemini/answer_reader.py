@@ -129,6 +129,8 @@ class GeminiReader:
             tool.does is ServerKind.WEB_SEARCH for tool in request.tools
         )
         self._relayed = exchange.keep_identity
+        self._continues = exchange.continues
+        self._token = ""  # with which the answer goes on
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._usage = NO_RAW  # the last counts; the first ones were reported at once
 
@@ -290,6 +292,7 @@ class GeminiReader:
             self._pages = candidate.url_context_metadata
         if candidate.finish_reason is not None:
             self._reason = str(candidate.finish_reason).upper()
+            self._token = candidate.continuation_token or ""
             self._message = candidate.finish_message or self._message
         self._plain = self._blocks.in_text and self._reason is None
 
@@ -300,8 +303,9 @@ class GeminiReader:
         reason = FINISH_REASONS.get(word)
         if self._reason is None and self._blocked:
             word, reason = self._blocked, FinishReason.CONTENT_FILTER
-        if reason is FinishReason.PAUSE and not self._relayed:
-            # Only a client of Gemini can send the token that goes on.  Case: gemini/continuation.
+        goes_on = self._relayed or (self._continues and bool(self._token))
+        if reason is FinishReason.PAUSE and not goes_on:
+            # Nobody sends the token with which the answer goes on.  Case: gemini/continuation.
             self.assembler.loss("continuation_capped", "$.candidates[0].continuationToken")
             reason = FinishReason.LENGTH
         self._blocks.end_call(cut=reason in CUT_REASONS)
@@ -330,6 +334,7 @@ class GeminiReader:
             category=word.lower() if filtered else "",
             explanation=self._message if filtered else "",
             raw="" if word in FINISH_REASONS else word[:40],
+            token=self._token if reason is FinishReason.PAUSE else "",
         )
 
     # --- citations --------------------------------------------------------------------------------

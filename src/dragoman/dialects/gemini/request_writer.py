@@ -31,6 +31,7 @@ from dragoman.dialects.request_policy import (
 from dragoman.dialects.tool_policy import thinking_beside_choice
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import without_meta
+from dragoman.turn.answer import Answer
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSettings, Request, TextPart
 from dragoman.wire.json_values import decode_any
@@ -55,6 +56,7 @@ _NEVER_OFF: Final = re.compile(r"pro")
 _NOT_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._~/:@-]")
 _COUNTED: Final = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
 _VERTEX: Final = "vertex"  # the profile whose servers are not AI Studio's
+_NO_FIELDS: Final = Raw(b"{}")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 
@@ -88,6 +90,14 @@ def count_question(body: bytes, profile: Profile) -> tuple[str, bytes]:
         return f"{path}:countTokens", encode({"generateContentRequest": {"model": name, **kept}})
     kept.pop("toolConfig", None)
     return f"{path}:countTokens", encode(kept)
+
+
+def continue_request(body: bytes, answer: Answer) -> bytes:
+    """Return the request that continues a paused answer: the same one, with the token that the answer ended with."""
+    fields = fields_of(body)
+    config = fields_of(fields.get("generationConfig", _NO_FIELDS))
+    config["continuationToken"] = Raw(encode("" if answer.finish is None else answer.finish.token))
+    return encode(fields | {"generationConfig": config})
 
 
 def _path_of(model: Raw) -> str:

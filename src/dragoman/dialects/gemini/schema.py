@@ -381,6 +381,7 @@ class Candidate(Struct, frozen=True, gc=False, rename="camel"):
     content: RawContent | None = None
     finish_reason: str | int | None = None
     finish_message: str | None = None
+    continuation_token: str | None = None
     index: int | None = None
     grounding_metadata: Raw = NO_RAW
     url_context_metadata: Raw = NO_RAW

@@ -24,6 +24,7 @@ _FINISH: Final = {
     "tool_calls": "STOP",
     "length": "MAX_TOKENS",
     "content_filter": "SAFETY",
+    "pause": "CONTINUATION",
 }
 _STATUS: Final = {
     400: "INVALID_ARGUMENT",
@@ -51,8 +52,7 @@ def frames(play: Play) -> list[Frame]:
     candidate = last.data["candidates"]
     assert isinstance(candidate, list)  # noqa: S101 -- made above
     assert isinstance(candidate[0], dict)  # noqa: S101 -- made above
-    candidate[0]["finishReason"] = _finish(play)
-    candidate[0] |= _grounding(play)
+    candidate[0] |= _ending(play)
     if play.style.usage:
         last.data["usageMetadata"] = _usage(play)
     return [*out, last]
@@ -73,9 +73,8 @@ def body(play: Play) -> Fields:
         parts.append(last)
     candidate: Fields = {
         "content": {"parts": parts, "role": "model"},
-        "finishReason": _finish(play),
         "index": 0,
-        **_grounding(play),
+        **_ending(play),
     }
     out: Fields = {"candidates": [candidate], **_head(play)}
     if play.style.usage:
@@ -185,8 +184,16 @@ def _grounding(play: Play) -> Fields:
     return {"groundingMetadata": metadata}
 
 
-def _finish(play: Play) -> str:
-    return play.style.finish or _FINISH[play.reply.finish]
+def _ending(play: Play) -> Fields:
+    fields: Fields = {"finishReason": play.style.finish or _FINISH[play.reply.finish]}
+    if play.reply.token:
+        fields["continuationToken"] = play.reply.token
+    return fields | _grounding(play)
+
+
+def continuation_token(number: int) -> str:
+    """Return the token with which an answer goes on after its pause of this number, from 1."""
+    return base64.b64encode(b"sim pause %d" % number).decode()
 
 
 def _usage(play: Play) -> Fields:

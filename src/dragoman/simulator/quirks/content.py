@@ -263,7 +263,8 @@ ROWS: Final = (
     Quirk(
         "pause",
         "N",
-        "it pauses the answer N times: Messages with `pause_turn`, Chat for Moonshot's `$web_search`",
+        "it pauses the answer N times: Messages with `pause_turn`, Chat for Moonshot's `$web_search`, Gemini with"
+        " `CONTINUATION`",
         _pause,
         bounds=(1, 1_000),
     ),
