@@ -249,7 +249,7 @@ class History:
 
 
 def _call_state(extra: Raw) -> OpaqueState:
-    """Return the state of a call; what was written here names its origin, and a server's own is whoever's it is."""
+    """Return the state of a call; what was written here names its origin, and what a server wrote does not."""
     data, origin = bytes(extra), CHAT_ORIGIN
     if ORIGIN_FIELD.encode() in data:
         fields = decode(_EXTRA, data)

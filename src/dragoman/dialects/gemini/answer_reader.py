@@ -305,7 +305,7 @@ class GeminiReader:
             word, reason = self._blocked, FinishReason.CONTENT_FILTER
         goes_on = self._relayed or (self._continues and bool(self._token))
         if reason is FinishReason.PAUSE and not goes_on:
-            # Nobody sends the token with which the answer goes on.  Case: gemini/continuation.
+            # The token with which the answer goes on is not sent back.  Case: gemini/continuation.
             self.assembler.loss("continuation_capped", "$.candidates[0].continuationToken")
             reason = FinishReason.LENGTH
         self._blocks.end_call(cut=reason in CUT_REASONS)

@@ -327,7 +327,6 @@ class Blocks:
         return False
 
 
-# --- partial arguments ------------------------------------------------------------------------------
 _MCP_CALL: Final = msgspec.json.Decoder(McpCall)
 _MCP_RESULT: Final = msgspec.json.Decoder(McpResult)
 
@@ -351,6 +350,7 @@ def read_mcp(part: Part) -> tuple[str, ServerCall | ServerResult] | None:
     return None
 
 
+# --- partial arguments ------------------------------------------------------------------------------
 # Vertex sends a call in pieces if a request asks for it: values with their paths.
 
 

@@ -33,7 +33,7 @@ PLACEHOLDERS: Final = frozenset(
 )
 
 _VERSION: Final = re.compile(r"gemini-(\d{1,3})((?:\.\d{1,3})?)")
-_LAST_BY_MINOR: Final = 2  # the last generation whose members are families of their own: 2.0, 2.5
+_LAST_BY_MINOR: Final = 2  # the last generation whose versions are separate families: 2.0, 2.5
 
 
 def family_of(model: str) -> str:

@@ -268,7 +268,7 @@ def test_a_request_is_split_into_its_path_and_what_google_takes():
         ({"stream": True, "tools": []}, None),
     ],
 )
-def test_arguments_are_asked_for_in_pieces_where_the_profile_says_so(more, expected):
+def test_arguments_are_asked_for_in_pieces_if_the_profile_has_the_setting(more, expected):
     tools = [{"type": "function", "function": {"name": "f"}}]
     asked = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools} | more
     vertex = structs.replace(profile("vertex"), stream_args=True)
