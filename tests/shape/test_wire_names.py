@@ -8,7 +8,16 @@ from typing import Final
 SOURCE: Final = Path(__file__).parents[2] / "src" / "dragoman"
 # What moves requests and answers and has no dialect.  The simulator, the probe and the checker write and judge every
 # dialect by hand, so that they can test ours.
-PLACES: Final = ("agents", "cli", "client", "gateway", "mcp_server", "transport")
+PLACES: Final = (
+    "agents",
+    "cli",
+    "client",
+    "gateway",
+    "inspector",
+    "mcp_server",
+    "recorder",
+    "transport",
+)
 MODULES: Final = (
     "answer_reader.py",
     "exchange_setup.py",
@@ -23,7 +32,11 @@ NAMES: Final = (
     "chat.completion",
     "content_block",
     "encrypted_content",
+    "finishReason",
     "finish_reason",
+    "functionCall",
+    "functionDeclarations",
+    "functionResponse",
     "function_call",
     "function_call_output",
     "input_schema",
@@ -34,18 +47,22 @@ NAMES: Final = (
     "reasoning_content",
     "sequence_number",
     "stop_reason",
+    "systemInstruction",
+    "thoughtSignature",
     "tool_call_id",
     "tool_calls",
     "tool_result",
     "tool_use",
     "tool_use_id",
     "x-api-key",
+    "x-goog-api-key",
 )
 _NAMED: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, NAMES))})(?![\w-])")
 
 _AUTH: Final = "`AuthStyle` names its styles by the header"
 ALLOWED: Final = {
     ("cli/mcp.py", "x-api-key"): _AUTH,
+    ("cli/mcp.py", "x-goog-api-key"): _AUTH,
     ("cli/parse.py", "tool_calls"): "a field of the command's own output",
     ("cli/serve.py", "input_schema"): "the example request of `--help`",
     (
@@ -56,7 +73,10 @@ ALLOWED: Final = {
     ("gateway/config/import_litellm.py", "max_completion_tokens"): "a key of LiteLLM's file",
     ("gateway/config/settings.py", "reasoning_content"): "a value of the setting `chat_reasoning`",
     ("gateway/config/settings.py", "x-api-key"): _AUTH,
+    ("gateway/config/settings.py", "x-goog-api-key"): _AUTH,
     ("gateway/keys.py", "x-api-key"): "a client's key is read before its dialect is known",
+    ("gateway/keys.py", "x-goog-api-key"): "a client's key is read before its dialect is known",
+    ("inspector/answer_rows.py", "tool_calls"): "the kind of a row, whatever the dialect",
     ("mcp_server/tool_types.py", "input_schema"): "the MCP server's own input, and its example",
 }
 

@@ -1,9 +1,12 @@
 """The registry of dialects.  A built-in one is loaded when it is first asked for; `register` adds another."""
 
+from functools import cache, reduce
 from importlib import import_module
+from operator import or_
 from typing import Final
 
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.vocabulary import Vocabulary
 from dragoman.errors import ConfigError
 from dragoman.turn.request import DialectName
 
@@ -50,3 +53,13 @@ def dialect(name: str) -> Dialect:
     found = import_module(f"dragoman.dialects.{name}").DIALECT
     assert isinstance(found, Dialect)  # noqa: S101 -- our own modules
     return _loaded.setdefault(name, found)
+
+
+def vocabulary() -> Vocabulary:
+    """Return the vocabularies of all dialects as one, for JSON whose dialect is not known."""
+    return _union(dialect_names())
+
+
+@cache
+def _union(names: tuple[str, ...]) -> Vocabulary:
+    return reduce(or_, (dialect(name).vocabulary for name in names))

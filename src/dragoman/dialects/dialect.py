@@ -14,6 +14,7 @@ from msgspec import Raw
 from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.framing import FrameReader
 from dragoman.dialects.vendor_state import Reference, given_ids, may_give, references
+from dragoman.dialects.vocabulary import Vocabulary
 from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
@@ -176,6 +177,8 @@ class Dialect:
 
     # Where its requests have a setting, by the name that losses and refusals use for it; only those that differ.
     field_names: Mapping[str, str] = field(default_factory=dict)
+    # What its fields are, for code that looks at its JSON without reading it.
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
 
     # --- requests that pass within the dialect
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.

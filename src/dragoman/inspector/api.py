@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from dragoman._version import __version__
 from dragoman.dialects import dialect_names
+from dragoman.dialects.dialect import auth_header
 from dragoman.errors import DragomanError
 from dragoman.inspector import playground
 from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
@@ -221,7 +222,7 @@ class Inspector:
     async def _login(self, http: web.BaseRequest) -> web.Response:
         """Give a page a session for a key."""
         given = await _body(http, _Login)
-        viewer = self._access.viewer({"x-api-key": given.key}, http.remote or "")
+        viewer = self._access.viewer(auth_header("bearer", given.key), http.remote or "")
         if viewer is None:
             raise ApiError(401, "key_unknown", "this gateway does not know this key")
         headers = {**_SECURITY, "set-cookie": self._sessions.cookie(viewer.owner)}

@@ -11,21 +11,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from dragoman.dialects import vocabulary
 from dragoman.inspector.answer_rows import values
 from dragoman.inspector.summary import Problem, Row
 
-# Fields of requests in the order in which they are a model's input, whatever the dialect.
-_AGENT_FIELDS: Final = (
-    "tools",
-    "system",
-    "instructions",
-    "systemInstruction",
-    "system_instruction",
-)
-_HISTORY: Final = ("messages", "input", "contents")
-_FIELDS: Final = (*_AGENT_FIELDS, *_HISTORY)
-# Keys whose values are no input, and which clients move or leave out from turn to turn.
-_NO_INPUT: Final = ("type", "cache_control", "id", "status", "signature", "thoughtSignature")
+_TOOLS: Final = "tools"  # where they are in a request, whatever the dialect
 _PRICES: Final = 3  # of fresh, cached and output tokens
 _DEPENDENT: Final = 1e-9
 _UNEXPLAINED: Final = 0.01  # of a cost: upstreams round
@@ -75,8 +65,13 @@ class CacheBreak(Struct, frozen=True, kw_only=True):
     doc: str = ""  # address of the page that explains prompt caches
 
 
-def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:
+def leaves(body: bytes) -> list[Leaf]:
     """Return what a request gives to a model, in the order of its cache."""
+    known = vocabulary()
+    return _leaves_of(body, (_TOOLS, *sorted(known.system), *sorted(known.history)))
+
+
+def _leaves_of(body: bytes, fields: Sequence[str]) -> list[Leaf]:
     try:
         given = _FIELDS_DECODER.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -89,8 +84,9 @@ def leaves(body: bytes, fields: Sequence[str] = _FIELDS) -> list[Leaf]:
 
 
 def _of_field(name: str, data: bytes) -> Iterator[Leaf]:
+    no_input = vocabulary().no_input
     for path, _, _, text in values(data):
-        if not any(part.partition("[")[0] in _NO_INPUT for part in path.split(".")[-2:]):
+        if not any(part.partition("[")[0] in no_input for part in path.split(".")[-2:]):
             yield Leaf(f"$.{name}{path[1:]}", text)
 
 
@@ -141,9 +137,9 @@ def _cause(old: Leaf, new: Leaf, at: int, *, fewer: bool) -> tuple[str, str]:
             "Move it behind the last cached message, or write only the date.",
         )
     field = new.path[2:].partition("[")[0].partition(".")[0]
-    if field == "tools":
+    if field == _TOOLS:
         return "The list of tools changed.", "Send the same tools in the same order in every turn."
-    if field in _HISTORY:
+    if field in vocabulary().history:
         if fewer:
             return "The history was compacted.", "This is expected once after each compaction."
         return "An earlier message was edited.", "Append messages instead of changing earlier ones."
@@ -241,7 +237,7 @@ def _with_column(matrix: list[list[float]], at: int, column: Sequence[float]) ->
 
 def fingerprint(body: bytes) -> str:
     """Return what tells the agents of one client apart: their tools and the beginning of their instructions."""
-    found = leaves(body, _AGENT_FIELDS)
+    found = _leaves_of(body, (_TOOLS, *sorted(vocabulary().system)))
     names = [
         leaf.text
         for leaf in found

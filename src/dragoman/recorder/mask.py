@@ -33,18 +33,17 @@ from dragoman.recorder.lines import (
     Written,
     encode_line,
 )
-from dragoman.recorder.masked_json import mask_url
+from dragoman.recorder.masked_json import fields, mask_url
 from dragoman.recorder.masked_stream import ArgumentKeys, MaskedStream, mask_bytes
 from dragoman.recorder.masked_text import MaskedText, Names, mask_name, mask_text
 from dragoman.recorder.recording import AttemptRecord, Recording, parse_recording, recording_of
 from dragoman.recorder.replay import differences, different_bytes, replay
 
-# Headers whose values describe the transfer, not the conversation.
+# Headers whose values describe the transfer, not the conversation; beside those of dialects.
 _PLAIN_HEADERS: Final = frozenset(
     {
-        "accept", "accept-encoding", "accept-language", "anthropic-beta", "anthropic-version", "connection",
-        "content-encoding", "content-length", "content-type", "date", "retry-after", "server",
-        "transfer-encoding", "user-agent",
+        "accept", "accept-encoding", "accept-language", "connection", "content-encoding", "content-length",
+        "content-type", "date", "retry-after", "server", "transfer-encoding", "user-agent",
     }
 )  # fmt: skip
 
@@ -209,8 +208,9 @@ class LineMask:
         )
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        plain = _PLAIN_HEADERS | fields().headers
         return {
-            name: value if name.lower() in _PLAIN_HEADERS else mask_text(value, self.names)
+            name: value if name.lower() in plain else mask_text(value, self.names)
             for name, value in headers.items()
         }
 

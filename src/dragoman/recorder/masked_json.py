@@ -7,10 +7,13 @@ masked as far as it goes.
 import re
 from collections.abc import Iterator
 from enum import Enum, auto
+from functools import cache
 from typing import Final
 
 from msgspec import Struct
 
+from dragoman.dialects import vocabulary
+from dragoman.dialects.vocabulary import Vocabulary
 from dragoman.recorder.masked_text import Names, mask_name, mask_text
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
@@ -25,41 +28,27 @@ _ESCAPES: Final = {
 }  # fmt: skip
 SYMBOL: Final = re.compile(r"[\w./:+@*-]{0,128}")
 
-# Fields whose values are words of a protocol, if they are a single word.
-_WORDS: Final = frozenset(
-    {
-        "type", "role", "object", "event", "finish_reason", "native_finish_reason", "stop_reason", "status",
-        "model", "code", "kind", "reason", "raw", "flavor", "channel", "category", "vendor", "effort",
-        "reasoning_effort", "tool_choice", "mode", "format", "media_type", "mime_type", "service_tier",
-        "verbosity", "truncation", "encoding", "phase", "syntax", "level", "dialect", "upstream",
-        "upstream_model", "route", "ended", "error", "error_code", "native_format", "family", "include",
-        "modalities", "betas", "allowed_callers", "ttl", "warnings", "source", "target", "summary",
-        # Google's
-        "finishReason", "blockReason", "modelVersion", "mimeType", "responseMimeType", "response_mime_type",
-        "thinkingLevel", "thinking_level", "modality", "serviceTier", "threshold", "@type", "language", "outcome",
-    }
+# The fields of our own JSON: events, the log, lines of recordings.
+_OWN: Final = Vocabulary(
+    words=frozenset(
+        {
+            "event", "kind", "reason", "raw", "flavor", "channel", "category", "vendor", "code", "model", "phase",
+            "dialect", "upstream", "upstream_model", "route", "ended", "error", "error_code", "native_format",
+            "family", "warnings", "source", "target", "status",
+        }
+    ),
+    names=frozenset(
+        {"name", "namespace", "id", "call_id", "item_id", "request_id", "call_names", "stop"}
+    ),
+    parts=frozenset({"event", "index", "part"}),
+    path_words=frozenset({"v1", "v2", "api", "models", "beta", "http", "https", "localhost"}),
 )  # fmt: skip
 # Fields whose values are our own sentences.
 _OURS: Final = frozenset({"meaning", "program"})
-_NAMES: Final = frozenset(
-    {
-        "name", "tool_name", "namespace", "function", "id", "call_id", "tool_call_id", "tool_use_id", "item_id",
-        "response_id", "previous_response_id", "request_id", "call_names", "required", "stop", "stop_sequences",
-        "stop_sequence", "responseId", "stopSequences", "allowedFunctionNames", "allowed_function_names",
-        "propertyOrdering", "property_ordering",
-    }
-)  # fmt: skip
-_SCHEMAS: Final = frozenset(
-    {
-        "parameters", "input_schema", "schema", "parametersJsonSchema", "parameters_json_schema", "responseSchema",
-        "response_schema", "responseJsonSchema", "response_json_schema",
-    }
-)  # fmt: skip
-_FREE: Final = frozenset({"input", "arguments", "metadata", "action", "args", "labels"})
-_RESULTS: Final = frozenset({"functionResponse", "function_response"})  # whose `response` is free
 _NAMED: Final = frozenset(
     {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
 )
+_SCHEMA_NAMES: Final = frozenset({"required", "$ref"})
 _SCHEMA_VALUES: Final = frozenset({"default", "examples", "const", "enum"})
 _SCHEMA_WORDS: Final = frozenset(
     {
@@ -72,10 +61,12 @@ _SCHEMA_WORDS: Final = frozenset(
         "deprecated", "contentEncoding", "contentMediaType", "unevaluatedProperties",
     }
 )  # fmt: skip
-# Fields that distinguish the parts of a stream, whose pieces are one text each.
-_PARTS: Final = frozenset(
-    {"type", "event", "index", "output_index", "content_index", "summary_index", "item_id", "part"}
-)
+
+
+@cache
+def fields() -> Vocabulary:
+    """Return the fields of our own JSON and of all dialects."""
+    return _OWN | vocabulary()
 
 
 class _Mode(Enum):
@@ -94,7 +85,7 @@ class _Level(Struct):
     is_object: bool
     key: str = ""  # the last one; of an array: the key of the array
     before_key: bool = True
-    parts: dict[str, bytes] = {}  # values of `_PARTS`
+    parts: dict[str, bytes] = {}  # values of `Vocabulary.parts`
     size: int = 0  # of an array: elements so far
 
 
@@ -114,6 +105,7 @@ class Document:
         self._data = data
         self._names = names
         self._streamed = streamed  # one of many: its strings may be pieces
+        self._fields = fields()
         self._edits: list[tuple[int, int, bytes]] = []
         self.content: list[Slot] = []
         self._stack: list[_Level] = []
@@ -176,15 +168,15 @@ class Document:
             return _Level(_Mode.PROTOCOL, is_object)
         above = self._stack[-1]
         within = is_object and above.is_object
-        mode = _mode_below(above.mode, above.key) if within else above.mode
-        if len(self._stack) > 1 and above.key == "response" and self._stack[-2].key in _RESULTS:
-            mode = _Mode.FREE
+        mode = _mode_below(above.mode, above.key, self._fields) if within else above.mode
+        if above.key == "response" and len(self._stack) > 1:
+            mode = _Mode.FREE if self._stack[-2].key in self._fields.results else mode
         if not is_object and above.mode is _Mode.SCHEMA and above.key in _SCHEMA_VALUES:
             mode = _Mode.FREE
         return _Level(mode, is_object, "" if is_object else above.key)
 
     def _note_part(self, token: bytes) -> None:
-        if self._stack and self._stack[-1].key in _PARTS:
+        if self._stack and self._stack[-1].key in self._fields.parts:
             self._stack[-1].parts[self._stack[-1].key] = token
 
     def _string(self, start: int, end: int) -> None:
@@ -199,9 +191,11 @@ class Document:
         self._note_part(raw)
         if self._names is None or level.mode is _Mode.FREE or level.mode is _Mode.NAMED:
             self._content(start, end)
-        elif level.key in _OURS or (level.key in _WORDS and SYMBOL.fullmatch(text)):
+        elif level.key in _OURS or (level.key in self._fields.words and SYMBOL.fullmatch(text)):
             pass
-        elif level.key in _NAMES or (level.mode is _Mode.SCHEMA and level.key == "$ref"):
+        elif level.key in self._fields.names or (
+            level.mode is _Mode.SCHEMA and level.key in _SCHEMA_NAMES
+        ):
             self._name(start, end, self._names)
         elif level.key in ("path", "url") and text.startswith(("/", "http://", "https://")):
             self.write(self._slot(start, end), mask_url(text, self._names))
@@ -221,11 +215,11 @@ class Document:
         self.write(slot, mask_name(self.text(slot), names))
 
 
-def _mode_below(mode: _Mode, key: str) -> _Mode:
+def _mode_below(mode: _Mode, key: str, known: Vocabulary) -> _Mode:
     match mode:
-        case _Mode.PROTOCOL if key in _SCHEMAS:
+        case _Mode.PROTOCOL if key in known.schemas:
             return _Mode.SCHEMA
-        case _Mode.PROTOCOL if key in _FREE:
+        case _Mode.PROTOCOL if key in known.free:
             return _Mode.FREE
         case _Mode.SCHEMA if key in _NAMED:
             return _Mode.NAMED
@@ -241,22 +235,14 @@ def _keeps_key(mode: _Mode, key: str) -> bool:
     return mode is _Mode.PROTOCOL or (mode is _Mode.SCHEMA and key in _SCHEMA_WORDS)
 
 
-_PATH_WORDS: Final = frozenset(
-    {
-        "v1", "v2", "v1beta", "v1alpha", "v1beta1", "publishers", "google", "projects", "locations", "alt", "sse",
-        "generateContent", "streamGenerateContent", "countTokens", "api", "chat", "completions", "messages", "responses", "models", "count_tokens",
-        "input_tokens", "input_items", "cancel", "openai", "anthropic", "beta", "http", "https", "localhost",
-    }
-)  # fmt: skip
-
-
 _URL_PART: Final = re.compile(r"[^\W\d]\w*|\d+|.", re.DOTALL)
 
 
 def mask_url(url: str, names: Names) -> str:
     """Return an address: the words of APIs stay, the host and all others do not."""
+    kept = fields().path_words
     return _URL_PART.sub(
-        lambda match: match[0] if match[0] in _PATH_WORDS else mask_text(match[0], names),
+        lambda match: match[0] if match[0] in kept else mask_text(match[0], names),
         url,
     )
 

@@ -14,6 +14,7 @@ from functools import cache
 from itertools import count
 from typing import Final
 
+from dragoman.dialects import vocabulary
 from dragoman.toolcalls.format import (
     ElementsSpec,
     Format,
@@ -40,9 +41,6 @@ _EMOJI: Final = "\U0001f000"  # and all above
 _WIDE: Final = {1: "x", 2: "\u0436", 3: "\u5b57", 4: "\U00020000"}
 _HIGH: Final = range(0xD800, 0xDC00)  # the halves of characters beyond U+FFFF
 _LOW: Final = range(0xDC00, 0xE000)
-# What vendors put before their ids.
-_VENDOR_PREFIXES: Final = "call|toolu|srvtoolu|msg|resp|rs|fc|ctc|chatcmpl|req|gen|cmpl"
-_PREFIX: Final = re.compile(rf"(?:{_VENDOR_PREFIXES})[_-]")
 _WORD: Final = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 _PART: Final = re.compile(r"[-.]|[^-.]+")
 _REST: Final = re.compile(r"\w*")  # of a word
@@ -52,7 +50,6 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _MEDIA_TYPE: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.+/-;")
 _DATA: Final = "data:"
 _SCHEMES: Final = ("http://", "https://", _DATA)
-_MOONSHOT_SEARCH: Final = "$web_search"  # by this name, an answer is known to be paused
 _MOST_KEPT: Final = 128  # characters at the end of a piece that may be the beginning of something
 
 
@@ -246,7 +243,7 @@ def _open_escape(text: str, least: int) -> int:
 
 def mask_name(text: str, names: Names) -> str:
     """Return a text in which every name is another one, unless a vendor has chosen it."""
-    if text == _MOONSHOT_SEARCH:
+    if text in vocabulary().own_names:
         return text
     names.add(text)
     return _tokens().sub(
@@ -315,8 +312,14 @@ def _like(char: str, letter: str) -> str:
 
 
 def _prefix(word: str) -> int:
-    match = _PREFIX.match(word)
+    match = _id_prefix().match(word)
     return 0 if match is None else match.end()
+
+
+@cache
+def _id_prefix() -> re.Pattern[str]:
+    """Return the expression of what vendors put before their ids."""
+    return re.compile(rf"(?:{'|'.join(sorted(vocabulary().id_prefixes))})[_-]")
 
 
 def _folded(word: str) -> str:
@@ -372,7 +375,7 @@ def _marker_words() -> frozenset[str]:
 @cache
 def _known_beginnings() -> frozenset[str]:
     """Return all beginnings of words that are kept, or kept before an id, as `_folded` writes them."""
-    kept = (*_marker_words(), *_KEYWORDS, *CODES, *_VENDOR_PREFIXES.split("|"))
+    kept = (*_marker_words(), *_KEYWORDS, *CODES, *vocabulary().id_prefixes)
     words = map(_folded, kept)
     return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
 

@@ -23,7 +23,7 @@ from dragoman.dialects.anthropic.request_writer import (
     misfits,
     without_instructions,
 )
-from dragoman.dialects.anthropic.schema import FIELD_NAMES
+from dragoman.dialects.anthropic.schema import FIELD_NAMES, VOCABULARY
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 
 DIALECT: Final = Dialect(
@@ -40,6 +40,7 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     field_names=FIELD_NAMES,
+    vocabulary=VOCABULARY,
     any_tool=b'{"type":"any"}',
     misfits=misfits,
     fit_tools=fit_tools,

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
+from dragoman.dialects.vocabulary import Vocabulary
 from dragoman.turn.request import Role
 
 VENDOR: Final = "anthropic"
@@ -534,3 +535,25 @@ FIELD_NAMES: Final = {
     "format": "output_config.format",
     "parallel": "tool_choice.disable_parallel_tool_use",
 }
+
+# What the fields are, for code that looks at JSON without reading it.
+VOCABULARY: Final = Vocabulary(
+    words=frozenset(
+        {
+            "type", "role", "model", "stop_reason", "category", "media_type", "effort", "tool_choice",
+            "service_tier", "betas", "allowed_callers", "ttl", "encoding", "error_code",
+        }
+    ),
+    names=frozenset(
+        {"name", "id", "tool_name", "tool_use_id", "stop_sequences", "stop_sequence", "request_id"}
+    ),
+    schemas=frozenset({"input_schema", "schema"}),
+    free=frozenset({"input", "metadata"}),
+    parts=frozenset({"type", "index"}),
+    no_input=frozenset({"type", "id", "cache_control", "signature"}),
+    system=frozenset({"system"}),
+    history=frozenset({"messages"}),
+    id_prefixes=frozenset({"toolu", "srvtoolu", "msg", "req"}),
+    path_words=frozenset({"messages", "count_tokens", "anthropic"}),
+    headers=frozenset({"anthropic-beta", "anthropic-version"}),
+)  # fmt: skip

@@ -13,7 +13,7 @@ from dragoman.dialects.chat.request_writer import (
     fit_tools,
     misfits,
 )
-from dragoman.dialects.chat.schema import FIELD_NAMES
+from dragoman.dialects.chat.schema import FIELD_NAMES, VOCABULARY
 from dragoman.dialects.dialect import Dialect, ReasoningSigns
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
 
@@ -31,6 +31,7 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     field_names=FIELD_NAMES,
+    vocabulary=VOCABULARY,
     any_tool=b'"required"',
     misfits=misfits,
     fit_tools=fit_tools,

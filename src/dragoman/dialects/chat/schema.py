@@ -5,6 +5,8 @@ from typing import Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from dragoman.dialects.vocabulary import Vocabulary
+
 # --- answers --------------------------------------------------------------------------------------
 # Fields that are not declared are ignored.  The types are wider than the vendor's own, because many
 # servers call themselves compatible; rare fields stay `Raw` until code reads them.
@@ -801,3 +803,23 @@ FIELD_NAMES: Final = {
     "thinking": "reasoning_effort",
     "parallel": "parallel_tool_calls",
 }
+
+# What the fields are, for code that looks at JSON without reading it.
+VOCABULARY: Final = Vocabulary(
+    words=frozenset(
+        {
+            "type", "role", "object", "model", "code", "finish_reason", "native_finish_reason", "effort",
+            "reasoning_effort", "tool_choice", "mode", "format", "mime_type", "service_tier", "verbosity", "syntax",
+            "modalities", "encoding", "ttl",
+        }
+    ),
+    names=frozenset({"name", "function", "id", "tool_call_id", "stop"}),
+    schemas=frozenset({"parameters", "schema"}),
+    free=frozenset({"arguments", "metadata"}),
+    parts=frozenset({"index"}),
+    no_input=frozenset({"type", "id", "cache_control"}),
+    history=frozenset({"messages"}),
+    own_names=frozenset({KIMI_SEARCH}),  # by this name, an answer is known to be paused
+    id_prefixes=frozenset({"call", "chatcmpl", "cmpl", "gen", "req"}),
+    path_words=frozenset({"chat", "completions", "openai"}),
+)  # fmt: skip

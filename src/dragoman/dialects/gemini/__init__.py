@@ -23,7 +23,7 @@ from dragoman.dialects.gemini.request_writer import (
     encode_request,
     split_request,
 )
-from dragoman.dialects.gemini.schema import FIELD_NAMES, camel_request
+from dragoman.dialects.gemini.schema import FIELD_NAMES, VOCABULARY, camel_request
 from dragoman.dialects.gemini.tools_writer import fit_tools, misfits
 
 DIALECT: Final = Dialect(
@@ -46,6 +46,7 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     field_names=FIELD_NAMES,
+    vocabulary=VOCABULARY,
     checker="dragoman.checker.gemini",
     least_request=b'{"model":"m","contents":%b,"tools":[{"functionDeclarations":%b}]}',
     tool_fields=frozenset({"parametersJsonSchema", "functionDeclarations"}),

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.vocabulary import Vocabulary
 
 VENDOR: Final = "google"
 NO_RAW: Final = Raw(b"")  # a `Raw` field that is absent
@@ -618,3 +619,37 @@ FIELD_NAMES: Final = {
     "tool_choice": "toolConfig",
     "messages": "contents",
 }
+
+# What the fields are, for code that looks at JSON without reading it.
+VOCABULARY: Final = Vocabulary(
+    words=frozenset(
+        {
+            "role", "status", "reason", "category", "mode", "model", "finishReason", "blockReason", "modelVersion",
+            "mimeType", "mime_type", "responseMimeType", "response_mime_type", "thinkingLevel", "thinking_level",
+            "level", "modality", "serviceTier", "threshold", "@type", "language", "outcome",
+        }
+    ),
+    names=frozenset(
+        {
+            "name", "id", "responseId", "stopSequences", "allowedFunctionNames", "allowed_function_names",
+            "propertyOrdering", "property_ordering",
+        }
+    ),
+    schemas=frozenset(
+        {
+            "parameters", "parametersJsonSchema", "parameters_json_schema", "responseSchema", "response_schema",
+            "responseJsonSchema", "response_json_schema",
+        }
+    ),
+    free=frozenset({"args", "labels"}),
+    results=frozenset({"functionResponse", "function_response"}),
+    no_input=frozenset({"thoughtSignature"}),
+    system=frozenset({"systemInstruction", "system_instruction"}),
+    history=frozenset({"contents"}),
+    path_words=frozenset(
+        {
+            "v1beta", "v1alpha", "v1beta1", "publishers", "google", "projects", "locations", "alt", "sse",
+            "generateContent", "streamGenerateContent", "countTokens",
+        }
+    ),
+)  # fmt: skip

@@ -17,7 +17,7 @@ from dragoman.dialects.responses.answer_writer import (
 from dragoman.dialects.responses.errors import encode_fault
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request, fit_tools, misfits
-from dragoman.dialects.responses.schema import FIELD_NAMES
+from dragoman.dialects.responses.schema import FIELD_NAMES, VOCABULARY
 
 DIALECT: Final = Dialect(
     name="responses",
@@ -33,6 +33,7 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     field_names=FIELD_NAMES,
+    vocabulary=VOCABULARY,
     any_tool=b'"required"',
     misfits=misfits,
     fit_tools=fit_tools,

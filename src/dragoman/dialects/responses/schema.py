@@ -5,6 +5,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.dialects.vocabulary import Vocabulary
+
 # --- requests -------------------------------------------------------------------------------------
 # Only fields that mean something to the turn are declared, each as lenient as peers are.  JSON that is
 # passed on stays `Raw`.
@@ -651,3 +653,24 @@ FIELD_NAMES: Final = {
     "parallel": "parallel_tool_calls",
     "messages": "input",
 }
+
+# What the fields are, for code that looks at JSON without reading it.
+VOCABULARY: Final = Vocabulary(
+    words=frozenset(
+        {
+            "type", "role", "object", "status", "model", "code", "reason", "effort", "tool_choice", "mode", "format",
+            "service_tier", "verbosity", "truncation", "phase", "syntax", "include", "summary",
+        }
+    ),
+    names=frozenset(
+        {"name", "namespace", "id", "call_id", "item_id", "response_id", "previous_response_id"}
+    ),
+    schemas=frozenset({"parameters", "schema"}),
+    free=frozenset({"arguments", "metadata", "action"}),
+    parts=frozenset({"type", "output_index", "content_index", "summary_index", "item_id"}),
+    no_input=frozenset({"type", "id", "status"}),
+    system=frozenset({"instructions"}),
+    history=frozenset({"input"}),
+    id_prefixes=frozenset({"call", "msg", "resp", "rs", "fc", "ctc", "req"}),
+    path_words=frozenset({"responses", "input_tokens", "input_items", "cancel", "openai"}),
+)  # fmt: skip
