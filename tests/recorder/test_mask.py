@@ -8,16 +8,31 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import Raw
 
 from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Record, Settings
-from dragoman.recorder.lines import encode_line
+from dragoman.profiles import profile
+from dragoman.recorder.lines import (
+    Attempt,
+    Events,
+    Opening,
+    Outcome,
+    Payload,
+    Read,
+    Received,
+    Reply,
+    Translation,
+    Written,
+    encode_line,
+)
 from dragoman.recorder.mask import mask_recording
 from dragoman.recorder.recording import Recording, read_recording, recording_of
 from dragoman.recorder.replay import differences, different_bytes, replay
+from dragoman.simulator.native import FAMILIES, NativeCall
 from tests.support.asking import post
 from tests.support.gateway import FIXED_PATHS, settings_for, stand
-from tests.support.simulator import question
+from tests.support.simulator import WEATHER, question
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 # Words that are also words of an API, of a native format, of a model's name or of our own messages.
@@ -121,6 +136,49 @@ def test_masked_recordings_replay_to_the_same_events_and_hold_no_word(folder: Pa
         assert different_bytes(masked, again) is None, file
         assert total(old.events) == total(new.events), file
         assert [len(one) for one in old.pieces()] == [len(one) for one in new.pieces()]
+
+
+def cut_answer(family: str, text: str, field: str) -> Recording:
+    """Return the recording of a Chat stream that breaks off behind a text, as today's code translates it."""
+    asked = question("anthropic", "m", "Zanzibar?", tools=[WEATHER])
+    deltas = [{"role": "assistant"}, *({field: text[at : at + 7]} for at in range(0, len(text), 7))]
+    chunks = [{"id": "c", "model": "m", "choices": [{"index": 0, "delta": one}]} for one in deltas]
+    data = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in chunks)
+    how = Translation(
+        source="chat", target="anthropic", model="m", native_format=family, stream=True, profile=profile("generic")
+    )  # fmt: skip
+    made = recording_of(
+        [
+            Opening(version=1, program="", id="r", time=0, dialect="anthropic", method="POST", path="/", headers={}),
+            Received(at=0, body=Payload.of(json.dumps(asked).encode())),
+            Attempt(at=0, upstream="u", model="m", url="/", headers={}, body=Payload()),
+            Reply(at=0, status=200, headers={}, translation=how),
+            Read(at=0, size=len(data), data=Payload.of(data)),
+            Read(at=0, size=0, ended=True),
+        ]
+    )  # fmt: skip
+    assert made.answered is not None
+    replayed = replay(made, made.answered)
+    end = Outcome(at=0, status=200, record=Raw(b"{}"))
+    return recording_of(
+        [*made.lines, Events(events=replayed.events), Written(at=0, data=Payload.of(replayed.body)), end]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_native_call_that_is_cut_anywhere_replays_masked(family: str) -> None:
+    text = FAMILIES[family].render([NativeCall("get_weather", {"city": "Timbuktu"}, 0)])
+    for number, cut in enumerate(range(2, len(text), max(1, len(text) // 5))):
+        field = ("content", "reasoning_content")[number % 2]
+        recording = cut_answer(family, f"Zanzibar {text[:cut]}", field)
+        masked = recording_of(mask_recording(recording))
+        assert masked.answered is not None
+        again = replay(masked, masked.answered)
+        different = differences(masked.answered.events, again.events)
+        assert [] == [(field, text[:cut], one.index) for one in different[:1]]
+        assert total(recording.answered.events) == total(again.events)
+        assert b"Zanzibar" not in encoded(masked)
+        assert b"Timb" not in encoded(masked)
 
 
 PLANTED = (

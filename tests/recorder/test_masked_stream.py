@@ -77,6 +77,17 @@ def test_a_text_ends_where_another_one_follows() -> None:
     assert b"xxx xxx" in stream.take(stream.ready)
 
 
+@pytest.mark.parametrize("first", [b"", b" \n"])
+def test_a_body_is_one_document_whatever_its_first_bytes_are(first: bytes) -> None:
+    stream = MaskedStream(Names())
+    stream.feed(first)
+    stream.feed(b'{\n "type": "message",\n "name": "get_weather"\n}')
+    stream.close()
+    stream.mask()
+
+    assert b'"type": "message"' in stream.take(stream.ready)
+
+
 @pytest.mark.parametrize("aside", [b": keep-alive\n\n", b"data: <!-- no JSON\n\n"])
 def test_a_comment_or_garbage_ends_no_text(aside: bytes) -> None:
     names = Names()

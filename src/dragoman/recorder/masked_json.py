@@ -28,7 +28,7 @@ _ESCAPES: Final = {
 }  # fmt: skip
 SYMBOL: Final = re.compile(r"[\w./:+@*-]{0,128}")
 
-# The fields of our own JSON: events, the log, lines of recordings.
+# The fields of events, of the log and of the lines of recordings.
 _OWN: Final = Vocabulary(
     words=frozenset(
         {
@@ -65,7 +65,7 @@ _SCHEMA_WORDS: Final = frozenset(
 
 @cache
 def fields() -> Vocabulary:
-    """Return the fields of our own JSON and of all dialects."""
+    """Return the fields of events, the log and recordings, and of all dialects."""
     return _OWN | vocabulary()
 
 

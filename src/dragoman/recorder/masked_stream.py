@@ -68,10 +68,11 @@ class MaskedStream:
 
     def feed(self, data: bytes) -> None:
         """Take bytes."""
-        if self._is_body is None:
-            self._is_body = data.lstrip()[:1] in (b"{", b"[")
         self._line += data
-        if not self._is_body:
+        if self._is_body is None:
+            begin = self._line.lstrip()[:1]
+            self._is_body = begin in (b"{", b"[") if begin else None
+        if self._is_body is False:
             end = self._line.rfind(b"\n") + 1
             lines, self._line = self._line[:end], self._line[end:]
             self._add_lines(lines)

@@ -105,7 +105,7 @@ class Names:
 
 def mask_text(text: str, names: Names) -> str:
     """Return a text of the same length in which no word of the content is left."""
-    return _mask_until(text, names, 0, len(text))[0]
+    return _mask_rest(text, names, 0)
 
 
 class MaskedText:
@@ -137,8 +137,11 @@ class MaskedText:
             rest = _REST.match(text, at)
             at = at if rest is None else rest.end()
             out = _crossed(text[start:at])
-        if at < len(text):
-            final = len(text) if ended else _final(text, at, self._names)
+        if ended:
+            out += _mask_rest(text, self._names, at)
+            at = len(text)
+        elif at < len(text):
+            final = _final(text, at, self._names)
             masked, at = _mask_until(text, self._names, at, final)
             out += masked
         if at > start:
@@ -152,7 +155,26 @@ class MaskedText:
         return out
 
 
-def _mask_until(text: str, names: Names, start: int, end: int) -> tuple[str, int]:
+def _mask_rest(text: str, names: Names, start: int) -> str:
+    """Mask a text from a position to its end; a marker that the end cuts stays, because it decides what is parsed."""
+    cut = _cut_marker(text, max(start, len(text) - _MOST_KEPT))
+    if not _keeps_cut(text, cut):
+        cut = len(text)
+    masked, end = _mask_until(text, names, start, cut, ended=True)
+    return masked + text[end:]
+
+
+def _keeps_cut(text: str, cut: int) -> bool:
+    """Return whether the end of a text is neither a word of the content nor a part of an address."""
+    first = text[cut : cut + 1]
+    if not first.isalnum():
+        return first != "/"
+    return len(text) - cut < _LEAST_LITERAL and text[max(cut - 1, 0) : cut].isspace()
+
+
+def _mask_until(
+    text: str, names: Names, start: int, end: int, *, ended: bool = False
+) -> tuple[str, int]:
     """Mask what begins between two positions; return it, and the position behind it."""
     out: list[str] = []
     done = start
@@ -168,6 +190,10 @@ def _mask_until(text: str, names: Names, start: int, end: int) -> tuple[str, int
                     out.append(match[0])
                     continue
                 next_to = text[max(start - 1, 0) : start] + text[done : done + 1]
+                before = text[max(start - 2, 0) : start]
+                if ended and done == len(text) and _is_cut_word(match[0], before):
+                    out.append(match[0])
+                    continue
                 out.append(_mask_word(match[0], names, next_to))
             case "code":  # a character that is written as its number
                 out.append(match[0][:-4] + _mask_code(match[0][-4:]))
@@ -194,11 +220,17 @@ def _final(text: str, start: int, names: Names) -> int:
 
 def _open_marker(text: str, least: int) -> int:
     """Return where a marker begins of which a text may have the first characters; else its end."""
-    beginnings = _marker_beginnings()
     data = text.rfind(_DATA, least)
     if data >= 0 and not _MEDIA_TYPE.issuperset(text[data + len(_DATA) :]):
         data = -1
-    end = len(text) if data < 0 else data
+    cut = _cut_marker(text, least)
+    return cut if data < 0 else min(cut, data)
+
+
+def _cut_marker(text: str, least: int) -> int:
+    """Return where a marker begins that the end of a text cuts; else its end."""
+    beginnings = _marker_beginnings()
+    end = len(text)
     return next((at for at in range(least, end) if text[at:] in beginnings), end)
 
 
@@ -278,6 +310,16 @@ def _mask_word(word: str, names: Names, next_to: str) -> str:
             part if part in "-." else names.masked(part) or _crossed(part) for part in parts
         )
     return _crossed(word)
+
+
+def _is_cut_word(word: str, before: str) -> bool:
+    """Return whether the last word of a text may be the beginning of a word of a marker, by what is before it."""
+    follows = word[0] == "_" or before.endswith("</")  # another slash is one of an address
+    if not follows and (before[-1:] == "/" or before[-1:] not in set(_MARKUP)):
+        return False
+    *whole, last = word.lower().strip("_").split("_")
+    words = _marker_words()
+    return words.issuperset(whole) and (last in words or last in _marker_word_beginnings())
 
 
 def _mask_code(digits: str) -> str:
@@ -370,6 +412,11 @@ def _marker_words() -> frozenset[str]:
         for word in (whole, *whole.split("_"))
         if len(word) > 1
     )
+
+
+@cache
+def _marker_word_beginnings() -> frozenset[str]:
+    return frozenset(word[:end] for word in _marker_words() for end in range(1, len(word)))
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, Literal, Self
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.context import Exchange
 from dragoman.dialects import dialect
@@ -103,8 +103,10 @@ def replay(
         return collector.replayed(translated.body)
     translator, begun = recorded_translator(recording, attempt, how, collector, formats=formats)
     out = [translator.feed(piece) for piece in _cut(pieces, split)]
+    unseen = _is_unseen(translator, attempt)
     out.append(recorded_end(translator, attempt))
-    return collector.replayed(begun + b"".join(out))
+    replayed = collector.replayed(begun + b"".join(out))
+    return structs.replace(replayed, failed=replayed.failed or unseen)
 
 
 def _pause(attempt: AttemptRecord, how: Translation) -> Literal["forward", "return", "end"]:
@@ -119,8 +121,15 @@ def _is_capped(attempt: AttemptRecord) -> bool:
     return any(b'"continuation_capped"' in bytes(event) for event in attempt.events)
 
 
+def _is_unseen(translator: Translator, attempt: AttemptRecord) -> bool:
+    """Return whether an answer broke off before its content: the gateway then asked again, or answered itself."""
+    return attempt.failed is not None and not translator.begun
+
+
 def recorded_end(translator: Translator, attempt: AttemptRecord) -> bytes:
     """Return what followed the last bytes of an attempt's answer."""
+    if _is_unseen(translator, attempt):
+        return b""
     if _is_capped(attempt) and translator.begun and translator.repeatable:
         return (
             translator.give_up()
