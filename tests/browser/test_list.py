@@ -318,6 +318,52 @@ def test_a_hidden_tab_shows_new_exchanges_only_when_it_is_looked_at_again(
     assert {f"req_hidden{number}" for number in range(3)} == set(ids(page)[:3])
 
 
+# Stands for the browser's event stream: `flood` sends rows to the page, and `taken` counts those that it decodes.
+FLOOD = """
+window.taken = 0;
+const parse = JSON.parse;
+JSON.parse = (text, ...more) => {
+    if (typeof text === "string" && text.includes("req_flood")) window.taken += 1;
+    return parse(text, ...more);
+};
+window.EventSource = class extends EventTarget {
+    constructor() {
+        super();
+        window.flood = (row, count) => {
+            for (let number = 0; number < count; number += 1) {
+                const data = JSON.stringify({ ...row, id: `req_flood${number}` });
+                this.dispatchEvent(new MessageEvent("exchange", { data }));
+            }
+        };
+        setTimeout(() => this.dispatchEvent(new MessageEvent("hello")));
+    }
+    close() {}
+};
+"""
+
+
+def test_a_hidden_tab_keeps_few_rows_and_loads_the_newest_when_it_is_shown(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    served = inspect(growing)
+    page.add_init_script(FLOOD)
+    open_list(page, served)
+    row = httpx2.get(f"{served.url}/inspector/api/exchanges?limit=1").json()["rows"][0]
+
+    page.evaluate(HIDE, True)
+    page.evaluate("(row) => flood(row, 20_000)", row)
+    assert 1001 == page.evaluate("taken")
+    add(growing, recordings, "req_meanwhile")
+    until(lambda: "req_meanwhile" in httpx2.get(f"{served.url}/inspector/api/exchanges").text)
+    expect(page.locator(".count")).to_have_text("60 exchanges")
+
+    page.evaluate(HIDE, False)
+    expect(page.locator(".count")).to_have_text("61 exchanges")
+    assert "req_meanwhile" == ids(page)[0]
+    page.evaluate("(row) => flood(row, 1)", row)
+    assert 1002 == page.evaluate("taken")
+
+
 def test_only_matching_exchanges_are_counted_as_new(
     page: Page, inspect, growing: Path, recordings: Path
 ) -> None:

@@ -38,6 +38,9 @@ class ExchangeView {
     this.unsubscribe = ctx.live.subscribe((rows) => {
       if (rows.some((row) => row.id === ctx.id)) this.#refreshSoon();
     });
+    this.unwatch = ctx.live.watch((_, what) => {
+      if (what === "back" && this.exchange?.row.state === "streaming") this.#refreshSoon();
+    });
   }
 
   async load() {
@@ -376,6 +379,7 @@ class ExchangeView {
     this.stopped.abort();
     clearTimeout(this.refresh);
     this.unsubscribe();
+    this.unwatch();
     this.timeline?.destroy();
     this.columns?.destroy();
   }

@@ -1,11 +1,13 @@
 // The event stream of new and changed exchanges. Rows are collected and delivered at most four times a
-// second, and not while the page is hidden. A lost connection is tried again, later each time.
+// second, and not while the page is hidden: then they wait, and if there are too many, all of them are dropped and
+// the views load what is new when the page is shown. A lost connection is tried again, later each time.
 
 import { address } from "./api.js";
 
 const DELIVERY_MS = 250;
 const FIRST_RETRY_S = 1;
 const LAST_RETRY_S = 15;
+const MOST_WAITING = 1000; // rows of about 1 KB
 
 /**
  * @typedef {Object} Live
@@ -26,6 +28,7 @@ export function connectLive() {
   const readers = new Set();
   const watchers = new Set();
   const waiting = new Map();
+  let missed = false; // rows were dropped while the page was hidden
   let source = null;
   let lastId = "";
   let delivery = 0;
@@ -45,8 +48,13 @@ export function connectLive() {
   function arrive(event) {
     lastId = event.lastEventId || lastId;
     live.arrived = Date.now() / 1000;
+    if (missed) return;
     const row = JSON.parse(event.data);
     waiting.set(row.id, row);
+    if (document.hidden && waiting.size > MOST_WAITING) {
+      missed = true;
+      waiting.clear();
+    }
     if (!delivery) delivery = setTimeout(deliver, DELIVERY_MS);
   }
 
@@ -84,7 +92,12 @@ export function connectLive() {
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && waiting.size) deliver();
+    if (document.hidden) return;
+    if (missed) {
+      missed = false;
+      notify("back");
+    }
+    deliver();
   });
 
   /** @type {Live} */
