@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.dialect import KEY_HEADERS
 from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
 from dragoman.recorder.cut_secrets import PiecesWatch, blot_pieces
@@ -47,8 +46,11 @@ _PART_SECONDS: Final = 60.0  # after which such a file was left behind
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
 SECRET_HEADERS: Final = frozenset(
-    {"authorization", "proxy-authorization", *KEY_HEADERS, "api-key", "cookie", "set-cookie"}
-)
+    {
+        "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
+        "set-cookie",
+    }
+)  # fmt: skip
 _LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
 # What a recording that no version of ours has written might raise.
 _UNMASKABLE: Final = (
