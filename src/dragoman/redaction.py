@@ -134,6 +134,11 @@ class Blotter:
             data = _substituted(pattern, data)
         return data
 
+    @property
+    def reads_parts(self) -> bool:
+        """Data may be looked at in parts, cut where objects begin."""
+        return not self._whole
+
     def finds(self, data: bytes) -> bool:
         """Return whether bytes have a secret that is not overwritten; nothing of them is remembered."""
         if any(one in data for one in self._needles):

@@ -18,7 +18,7 @@ from dragoman.turn.events import Fault, FaultKind, TextDelta, TextRun
 
 FRAMES = (
     (Came(1, 0.5), b"data: \xff\n\n"),
-    (Meant(1), b"[]"),
+    (Meant(1, 7, 9), b"[]"),
     (Ended(1, 1.5, Fault(FaultKind.TIMEOUT, "late")), b""),
     (Sent(2, 2.0), b"x" * 70_000),
     (Close(exchange=1, at=3.0, status=200, dropped=7), b"{}"),
@@ -47,8 +47,13 @@ def test_frames_come_out_as_they_went_in(size: int) -> None:
 def test_the_meaning_of_a_read_is_one_json_array_with_runs_as_their_deltas() -> None:
     events = (TextRun(0, [b"a", b"\\u00e9"], "a\u00e9"), TextDelta(0, "b"))
 
-    deltas = json.loads(encode_meaning(events))
+    frame, data = encode_meaning(3, events)
+    deltas = json.loads(data)
 
+    assert frame.exchange == 3
+    assert ["a", "\u00e9"] == [
+        one["text"] for one in json.loads(b"[%b]" % data[frame.run : frame.run_end])
+    ]
     assert [("text", 0, text) for text in ("a", "\u00e9", "b")] == [
         (one["event"], one["index"], one["text"]) for one in deltas
     ]

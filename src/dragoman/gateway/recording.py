@@ -160,7 +160,7 @@ class Recorder:
 
     def send_events(self, number: int, events: Sequence[Event]) -> None:
         """Hand events to the writer.  Any thread may do so."""
-        frame, payload = frames.Meant(number), frames.encode_meaning(events)
+        frame, payload = frames.encode_meaning(number, events)
         if threading.get_ident() == self._thread:
             self.send(frame, payload)
         else:  # of heavy work

@@ -51,12 +51,17 @@ class PiecesWatch:
             if self._size > _LOOK_BYTES:
                 self.look()
 
-    def look(self) -> None:
-        """Look at all that was taken."""
-        if self.found or not self._new:
+    def take_text(self, text: bytes) -> bool:
+        """Take the joined text of events; return whether nothing was found so far."""
+        self.look(text)
+        return not self.found
+
+    def look(self, more: bytes = b"") -> None:
+        """Look at all that was taken, and at more text behind it."""
+        if self.found or not (self._new or more):
             return
         pieces = [one.text or one.json for events in self._new for one in _PIECES.decode(events)]
-        text = self._tail + "".join(pieces).encode()
+        text = self._tail + "".join(pieces).encode() + more
         self._new.clear()
         self._size = 0
         self._tail = text[-_TAIL_BYTES:]

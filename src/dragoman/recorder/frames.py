@@ -78,6 +78,8 @@ class Meant(Struct, frozen=True, array_like=True, gc=False, tag=5):
     """Events.  Its bytes are JSON: one array, as a recording has it."""
 
     exchange: int
+    run: int = 0  # where the longest run of text begins in it; 0: there is none
+    run_end: int = 0
 
 
 class Ended(Struct, frozen=True, array_like=True, tag=6):
@@ -119,13 +121,23 @@ def encode_batch(batch: Sequence[Frame], payloads: Sequence[bytes]) -> list[byte
     return [lengths + head, *filter(None, payloads)]
 
 
-def encode_meaning(events: Sequence[Event]) -> bytes:
-    """Return events as the JSON array of a `Meant`, a run of text as its deltas."""
+def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
+    """Return the frame of events and its bytes, a run of text as its deltas."""
     if not any(type(one) is TextRun for one in events):
-        return _EVENTS.encode(events)
-    return b"[%b]" % b",".join(
-        _encode_run(one) if type(one) is TextRun else _EVENTS.encode(one) for one in events
-    )
+        return Meant(exchange), _EVENTS.encode(events)
+    parts: list[bytes] = []
+    start = end = longest = 0
+    size = 1  # the bracket
+    for one in events:
+        if type(one) is TextRun:
+            part = _encode_run(one)
+            if len(one.bodies) > longest:
+                longest, start, end = len(one.bodies), size, size + len(part)
+        else:
+            part = _EVENTS.encode(one)
+        parts.append(part)
+        size += len(part) + 1
+    return Meant(exchange, start, end), b"[%b]" % b",".join(parts)
 
 
 def _encode_run(run: TextRun) -> bytes:
@@ -157,7 +169,7 @@ class FrameBuffer:
                 break
             yield _cut(data, at + _LENGTHS.size, head)
             at += _LENGTHS.size + size
-        self._held = [data[at:]]
+        self._held = [data[at:]] if at < len(data) else []  # a lone piece is not copied
         self._held_bytes = len(data) - at
 
 

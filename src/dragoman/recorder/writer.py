@@ -26,6 +26,7 @@ from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
 from dragoman.recorder.cut_secrets import PiecesWatch, blot_pieces
 from dragoman.recorder.stalls import stalls
+from dragoman.recorder.text_frames import TextFrames, Texts, texts_of
 from dragoman.redaction import blotter
 
 if TYPE_CHECKING:
@@ -163,8 +164,7 @@ class ExchangeFile:
         self._folder = folder
         self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
-        own = (*credentials_of(began.headers), *mcp_credentials_of(began.dialect, body))
-        secrets = (*policy.secrets, *own)
+        secrets = (*policy.secrets, *credentials_of(began.headers))
         self._blotter = blotter(secrets, policy.patterns)
         self._pieces = PiecesWatch(self._blotter)
         self._waiting: list[bytes] = []  # parts of lines that are not written yet
@@ -172,6 +172,12 @@ class ExchangeFile:
         self._dropped = 0
         self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
+        self._came: tuple[float, bytes] | None = None  # bytes whose events may follow
+        self._texts: Texts | None = (
+            None  # of the last events, if they have a run and the client has not got it
+        )
+        self._read_frames = TextFrames(self._blotter)
+        self._written_frames = TextFrames(self._blotter)
         self.name: str
         self.name, self._file = folder.open(began.time, began.id)
         self._masks = self._masks_again = policy.masks
@@ -198,16 +204,52 @@ class ExchangeFile:
         # Only the type is compared: this runs for every event, and a class pattern costs as much as the rest.
         kind = type(frame)
         if kind is frames.Came:
-            self._read(cast("frames.Came", frame).at, payload)
+            self._take_came()
+            self._texts = None
+            self._came = cast("frames.Came", frame).at, payload
         elif kind is frames.Meant:
-            events = self._blotter.blot(payload)
+            self._take_events(cast("frames.Meant", frame), payload)
+        elif kind is frames.Sent:
+            self._take_came()
+            at = round(cast("frames.Sent", frame).at, _DIGITS)
+            written = lines.Written(at=at, data=_EMPTY)
+            self._line_with(written, payload, self._written_frames)
+            self._texts = None
+        else:
+            self._take_came()
+            self._take_rare(frame, payload)
+
+    def _take_came(self) -> None:
+        """Write the upstream's bytes that wait for their events."""
+        if self._came is not None:
+            (at, data), self._came = self._came, None
+            self._read(at, data)
+
+    def _take_events(self, frame: frames.Meant, events: bytes) -> None:
+        start, end = frame.run, frame.run_end
+        self._texts = self._clean_texts(events, start, end) if start else None
+        self._take_came()
+        if self._texts is None:
+            events = self._blotter.blot(events)
             self._pieces.take(events)
             self._append(b'{"line":"events","events":', events, b"}\n")
-        elif kind is frames.Sent:
-            at = round(cast("frames.Sent", frame).at, _DIGITS)
-            self._line_with(lines.Written(at=at, data=_EMPTY), payload)
-        else:
-            self._take_rare(frame, payload)
+            return
+        before, after = self._blotter.blot(events[:start]), self._blotter.blot(events[end:])
+        if len(after) > 1:
+            self._pieces.take(b"[" + after[1:])
+        run = events[start:end]
+        self._append(b'{"line":"events","events":', before, run, after, b"}\n")
+
+    def _clean_texts(self, events: bytes, start: int, end: int) -> Texts | None:
+        """Return the texts of a run; None if they have a secret, which may have begun before."""
+        if not self._blotter.reads_parts or self._pieces.found:
+            return None
+        texts = texts_of(events[start:end])
+        if texts is None:
+            return None
+        if start > 1:
+            self._pieces.take(events[: start - 1] + b"]")
+        return texts if self._pieces.take_text(texts.joined) else None
 
     def _take_rare(self, frame: frames.Frame, payload: bytes) -> None:
         match frame:
@@ -245,6 +287,7 @@ class ExchangeFile:
 
     def flush(self) -> None:
         """Write the lines that wait; of masked ones those that are final."""
+        self._take_came()
         if self._mask is not None:
             self._waiting += self._masked_lines(self._mask)
         if self._waiting:
@@ -253,6 +296,7 @@ class ExchangeFile:
 
     def finish(self) -> None:
         """Write what there is, and close the file."""
+        self._take_came()
         self._pieces.look()
         if self._mask is not None:
             self._mask.close()
@@ -341,7 +385,7 @@ class ExchangeFile:
         self._tail = held[end:]
         size = len(data)
         read = lines.Read(at=round(at, _DIGITS), size=size, ended=not size)
-        self._line_with(read, held[:end])
+        self._line_with(read, held[:end], self._read_frames)
 
     def _rest(self, at: float) -> None:
         """Write a line of the upstream that was never completed."""
@@ -352,19 +396,22 @@ class ExchangeFile:
     def _line(self, line: lines.Line) -> None:
         self._append(lines.encode_line(line))
 
-    def _line_with(self, line: lines.Line, data: bytes) -> None:
-        """Write a line whose bytes are still empty with these."""
+    def _line_with(self, line: lines.Line, data: bytes, repeated: TextFrames | None = None) -> None:
+        """Write a line whose bytes are still empty with these, which may be frames with the texts of the last events."""
         if not data:
             self._line(line)
             return
         before, _, after = lines.encode_line(line).rpartition(b":{}")
         try:
-            text = self._blotter.blot_escaped(data)
+            parts = None
+            if repeated is not None and self._texts is not None:
+                parts = repeated.escape(data, self._texts)
+            text = parts or [self._blotter.blot_escaped(data)]
         except UnicodeDecodeError:
             payload = msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
             self._append(before, b":", payload, after)
         else:
-            self._append(before, b':{"text":"', text, b'"}', after)
+            self._append(before, b':{"text":"', *text, b'"}', after)
 
     def _append(self, *line: bytes) -> None:
         """Write a line, which may be in parts: large ones are copied only once, when they are written."""
@@ -491,23 +538,6 @@ def credentials_of(headers: dict[str, str]) -> Iterator[str]:
         credential = value.rpartition(" ")[2]
         if name.lower() in SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
             yield credential
-
-
-def mcp_credentials_of(dialect_name: str, body: bytes) -> Iterator[str]:
-    """Yield the credentials for MCP servers in a request.  One that cannot be read shows none."""
-    if b'"mcp' not in body:
-        return
-    from dragoman.dialects import dialect  # noqa: PLC0415 -- few requests define such servers
-    from dragoman.dialects.server_tools import may_have_mcp, mcp_secrets  # noqa: PLC0415 -- the same
-    from dragoman.limits import DEFAULT_LIMITS  # noqa: PLC0415 -- the same
-
-    if not may_have_mcp(body):
-        return
-    try:
-        request = dialect(dialect_name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
-    except DragomanError:
-        return
-    yield from (one for one in mcp_secrets(request) if len(one) >= _LEAST_SECRET)
 
 
 def main() -> None:
