@@ -1,15 +1,25 @@
 """Streams from a dialect into the same dialect: bytes are forwarded unchanged unless something was repaired.
 
-The writer gets every event all the same, so that it can take over at any frame; its output is dropped
-while the original bytes can be forwarded.
+A read is forwarded as it is if no stage changes its events and nothing in it was repaired.  Otherwise `find_change`
+finds the frames that change, and `Relay.choose` takes the writer's bytes for those.  The writer gets every event of
+an answer that goes on, so that it can take over at any frame.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from dragoman.dialects.framing import Unit, joined
 from dragoman.ids import ClientIds
-from dragoman.turn.answer import merged
-from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
+from dragoman.turn.answer import delta_text, merged
+from dragoman.turn.events import (
+    CALL_KINDS,
+    BlockStart,
+    Event,
+    Fault,
+    Finish,
+    Flavor,
+    expand_runs,
+)
 from dragoman.turn.losses import Loss
 
 # Losses that mean: the peer's bytes do not say the same as the events.
@@ -47,10 +57,6 @@ _OURS: Final = frozenset(
 )
 
 
-def _is_call(event: Event) -> bool:
-    return isinstance(event, BlockStart) and event.kind in CALL_KINDS
-
-
 def _compact(frame: bytes) -> bytes:
     return frame.replace(b" ", b"").strip()
 
@@ -66,6 +72,8 @@ class Relay:
         # The upstream got every tool as a function: calls of other kinds are written again.
         self._functions_only = functions_only
         self._rewritten = False  # something was rewritten
+        # Nothing waits and nothing was rewritten: a delta that no stage changed is forwarded.
+        self.calm: bool = True
         self.passed: bool = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
         self._spoiled = False  # the failure to be reported is not the peer's
@@ -74,16 +82,6 @@ class Relay:
         self._written: list[bytes] = []
         self._before: list[Event] = []
         self._after: list[Event] = []
-
-    @property
-    def calm(self) -> bool:
-        """Nothing waits: a delta of text that no stage changed is forwarded unchanged."""
-        return not self._raw and not self._in_call and (self._resumes or not self._rewritten)
-
-    @property
-    def steady(self) -> bool:
-        """Nothing waits: a piece of a call that no stage changed is forwarded unchanged."""
-        return not self._raw and not self._rewritten
 
     @property
     def follows(self) -> bool:
@@ -95,6 +93,14 @@ class Relay:
         """Something waits for a decision."""
         return bool(self._raw)
 
+    def forwards(self, events: Sequence[Event]) -> bool:
+        """Return whether frames are forwarded whose events no stage has changed; deltas may be left out of `events`."""
+        in_call = self._in_call
+        if not self._raw and self.is_unchanged(events, events):
+            return True
+        self._in_call = in_call  # frame by frame some may be forwarded
+        return False
+
     def choose(
         self,
         raw: bytes,
@@ -104,20 +110,21 @@ class Relay:
         *,
         pending: bool,
     ) -> bytes:
-        """Return what to send for a unit whose events were `before` and became `after`."""
+        """Return what to send for frames whose events were `before` and became `after`."""
         self._raw.append(raw)
         self._before += before
         self._after += after
         self._written.append(written)
-        self.passed = False
-        # A call that the peer did not make itself changes the stream whatever comes next: it need not wait.
-        if pending and not any(_is_call(event) and event not in before for event in after):
+        self.passed = self.calm = False
+        if pending and (not after or _may_agree(self._before, self._after)):
             return b""
-        self.passed = self._is_unchanged()
+        self.passed = self.is_unchanged(self._before, self._after)
+        self._rewritten = self._rewritten or not self.passed
         parts = self._raw if self.passed else self._written
         out = b"".join(filter(None, parts))  # a lone piece is not copied
         for kept in (self._raw, self._before, self._after, self._written):
             kept.clear()
+        self.calm = not self._rewritten
         return out
 
     def spoil(self) -> None:
@@ -132,44 +139,79 @@ class Relay:
         return raw
 
     def is_unchanged(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
-        """Return whether a complete body can be forwarded unchanged."""
-        self._before += before
-        self._after += after
-        return not self._changed()
-
-    def _is_unchanged(self) -> bool:
-        """Return whether the peer's bytes mean the same as the events."""
-        touches_call = self._in_call
-        for event in self._after:
-            if isinstance(event, BlockStart):
+        """Return whether the peer's bytes, which led to the events `before`, say what the events `after` say."""
+        touches_call, changed = self._in_call, self._spoiled
+        for event in before:
+            if type(event) is Loss:
+                changed = changed or event.code in REPAIRED
+            elif type(event) is Fault:
+                changed = changed or event.code in _OURS
+        for event in after:
+            if type(event) is BlockStart:
                 self._in_call = event.kind in CALL_KINDS
-            touches_call = touches_call or self._in_call or isinstance(event, Finish)
-        if self._rewritten and not (self._resumes and not touches_call):
+                touches_call = touches_call or self._in_call
+                changed = changed or (self._in_call and self._is_rewritten(event))
+            elif type(event) is Finish:
+                touches_call = True
+        if changed or (self._rewritten and (touches_call or not self._resumes)):
             return False
-        if self._changed():
-            self._rewritten = True
-            return False
-        return True
+        return before == after or merged(before) == merged(after)
 
-    def _changed(self) -> bool:
-        if self._spoiled:
+    def _is_rewritten(self, call: BlockStart) -> bool:
+        """Return whether the client must get another id than the peer's, or another kind of call."""
+        if self._ids.of(call.index, call.call_id) != call.call_id:
             return True
-        for event in self._before:
-            if isinstance(event, Loss) and event.code in REPAIRED:
-                return True
-            if isinstance(event, Fault) and event.code in _OURS:
-                return True
-        for event in self._after:
-            if isinstance(event, BlockStart) and event.kind in CALL_KINDS:
-                kept = event.flavor is Flavor.FUNCTION and not event.namespace
-                if self._renamed(event) or (self._functions_only and not kept):
-                    return True
-        if len(self._before) == len(self._after) and all(
-            one is other for one, other in zip(self._before, self._after, strict=True)
-        ):
-            return False
-        return merged(self._before) != merged(self._after)
+        kept = call.flavor is Flavor.FUNCTION and not call.namespace
+        return self._functions_only and not kept
 
-    def _renamed(self, event: BlockStart) -> bool:
-        """Return whether the client must get another id than the peer's."""
-        return self._ids.of(event.index, event.call_id) != event.call_id
+
+def _may_agree(before: Sequence[Event], after: Sequence[Event]) -> bool:
+    """Return whether `after` is the beginning of `before`, so that what a stage holds back may be the rest."""
+    one, other = merged(before), merged(after)
+    last = len(other) - 1
+    if len(one) <= last or one[:last] != other[:last]:
+        return False
+    whole, begun = one[last], other[last]
+    if whole == begun:
+        return True
+    deltas = len(merged((begun, whole))) == 1  # of one block
+    return deltas and delta_text(whole).startswith(delta_text(begun))
+
+
+# --- where a read changes ---------------------------------------------------------------------------
+
+
+class Change(NamedTuple):
+    """The frames of a read of which the events were changed, and those around them."""
+
+    head: list[Unit]  # frames before the change
+    frames: Unit  # with their events before the change
+    events: list[Event]  # and after it
+    tail: list[Unit]
+
+
+def find_change(parts: list[Unit], after: list[Event], *, waits: bool) -> Change:
+    """Return which frames changed, given the events of all of them `after` the stages.
+
+    `waits`: what comes out first is what was held back of frames before these.
+    """
+    first = at = 0
+    if not waits:
+        for part in parts:
+            size = len(part.events)
+            if part.events != after[at : at + size]:
+                break
+            first, at = first + 1, at + size
+    last, end = len(parts), len(after)
+    while last > first:
+        start = end - len(parts[last - 1].events)
+        if start < at or parts[last - 1].events != after[start:end]:
+            break
+        last, end = last - 1, start
+    head, middle, tail = parts[:first], parts[first:last], parts[last:]
+    changed = after[at:end]
+    frames = [frame for part in middle for frame in part.frames()]
+    if len(frames) > len(middle):
+        inner = find_change(frames, expand_runs(changed), waits=waits)
+        return Change(head + inner.head, inner.frames, inner.events, inner.tail + tail)
+    return Change(head, joined(middle), changed, tail)

@@ -27,7 +27,7 @@ from dragoman.exchange_setup import (
     make_exchange,
     read_whole,
 )
-from dragoman.passthrough import Relay
+from dragoman.passthrough import Relay, find_change
 from dragoman.profiles import for_model
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.detection import bare_name
@@ -61,7 +61,7 @@ Watcher: TypeAlias = Callable[[Exchange], Stage]
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 _PLAIN_TEXT: Final = frozenset({TextDelta, TextRun})
-_TEXT: Final = _PLAIN_TEXT | {ReasoningDelta}
+_DELTAS: Final = _PLAIN_TEXT | {ReasoningDelta, ArgsDelta}
 # Events that may come before the first content of an answer, or alone in a failed one.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 _WORDLESS: Final = PRELUDE | {Finish}
@@ -273,7 +273,7 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            return self._relay_units(self._relay, self._reader.feed_units(data))
+            return self._relay_read(self._relay, data)
         try:
             events = self._reader.feed(data)
         except PeerError as error:
@@ -288,11 +288,7 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            try:
-                units = self._reader.close_units()
-            except PeerError as error:
-                return self.fail(fault_of(error))
-            out = self._relay_units(self._relay, units)
+            out = self._relay_read(self._relay, None)
             return out + self._missing_end(self._relay, out)
         try:
             events = self._reader.close()
@@ -310,61 +306,86 @@ class Translator:
         if self._relay is None:
             return self._render(self._through_stages(events))
         self._relay.spoil()
-        return self._pass(self._relay, b"", events, self._through_stages(events))
+        return self._pass(self._relay, Unit(b"", events), self._through_stages(events))
 
-    def _relay_units(self, relay: Relay, units: Iterable[Unit]) -> bytes:
-        """Forward the frames that need no change."""
-        out: list[bytes] = []
+    # --- within one dialect ------------------------------------------------------------------------
+
+    def _relay_read(self, relay: Relay, data: bytes | None) -> bytes:
+        """Forward the frames that need no change; without `data`, those that are left at the end."""
+        reader = self._reader
         try:
-            for unit in units:
-                before = unit.events
-                after = before if self.outcome is not None else self._through_stages(before)
-                if len(before) == len(after) == 1 and before[0] is after[0]:
-                    if self._is_untouched(after[0], relay):
-                        self._writer.skip(after[0])  # the writer must know, should it take over
-                        out.append(unit.raw)
-                        continue
-                elif len(before) == 1 and type(before[0]) is TextRun:
-                    out += self._relay_run(relay, unit.frames(), before[0].deltas(), after)
-                    continue
-                out.append(self._pass(relay, unit.raw, before, after))
+            units = reader.close_units() if data is None else reader.feed_units(data)
+            if len(units) == 1:
+                return self._relay_unit(relay, units[0])
+            return b"".join([self._relay_unit(relay, unit) for unit in units])
         except PeerError as error:
-            out.append(self.fail(fault_of(error)))
-        return b"".join(filter(None, out))  # a lone piece is not copied
+            out = [self._relay_unit(relay, unit) for unit in reader.take_units()]
+            return b"".join([*out, self.fail(fault_of(error))])
 
-    def _relay_run(
-        self, relay: Relay, raws: list[bytes], before: Sequence[Event], after: list[Event]
-    ) -> list[bytes]:
-        """Forward the frames of a run that a stage has changed: those before and behind the change pass."""
-        least = min(len(before), len(after))
-        first = last = 0
-        if not relay.waits:  # otherwise what comes out first is what waited
-            while first < least and before[first] == after[first]:
-                first += 1
-        while last < least - first and before[-1 - last] == after[-1 - last]:
-            last += 1
-        end = len(before) - last
-        changed = slice(first, end)
-        rest = after[first : len(after) - last]
-        return [
-            *[self._relay_same(relay, raws[at], before[at]) for at in range(first)],
-            self._pass(relay, b"".join(raws[changed]), [*before[changed]], rest),
-            *[self._relay_same(relay, raws[at], before[at]) for at in range(end, len(before))],
-        ]
-
-    def _relay_same(self, relay: Relay, raw: bytes, delta: Event) -> bytes:
-        """Forward the frame of a delta that no stage has changed."""
-        if self._is_untouched(delta, relay):
-            self._writer.skip(delta)
-            return raw
-        return self._pass(relay, raw, [delta], [delta])
-
-    def _is_untouched(self, event: Event, relay: Relay) -> bool:
-        """Return whether the frame of a delta that no stage changed can be forwarded at once."""
+    def _relay_unit(self, relay: Relay, unit: Unit) -> bytes:
+        events = unit.events
         if self.outcome is not None:
+            return self._after_end(relay, unit.raw)
+        after = self._through_stages(events)
+        if after != events:
+            return self._relay_parts(relay, unit, after)
+        if len(events) == 1 and type(events[0]) in _DELTAS and relay.calm and not unit.waited:
+            self._writer.skip(events[0])  # as nearly always, while a model writes
+            return unit.raw
+        return unit.raw if self._forward(relay, unit) else self._relay_parts(relay, unit, after)
+
+    def _forward(self, relay: Relay, unit: Unit) -> bool:
+        """Count frames as sent whose events no stage has changed; return whether the relay forwards them."""
+        events = unit.events
+        noted = [event for event in events if type(event) in _NOTED]
+        if not relay.forwards(noted):
             return False
-        cls = type(event)
-        return relay.steady if cls is ArgsDelta else cls in _TEXT and relay.calm
+        begun = self.begun
+        if not begun:
+            self._begin(events)
+        for event in noted:
+            self._note(event)
+        if self.outcome is None:
+            self._follow(unit, begun=begun)
+        else:
+            self._writer.passed(unit.last)
+        return True
+
+    def _follow(self, unit: Unit, *, begun: bool) -> None:
+        """Tell the writer of frames that are forwarded, because it may have to go on behind them."""
+        writer = self._writer
+        for part in unit.parts():
+            events = part.events
+            adds = bool(events) and type(events[0]) in _DELTAS
+            if adds and len(events) == 1 and not part.waited:
+                writer.skip(events[0])
+                continue
+            writer.expect(part.raw, resume=True)
+            if not begun:
+                writer.adopt(part.raw)
+                begun = any(type(event) not in PRELUDE for event in events)
+            for event in events:
+                if adds:
+                    writer.skip(event)
+                else:
+                    writer.send(event)
+            writer.passed(part.raw)
+
+    def _relay_parts(self, relay: Relay, unit: Unit, after: list[Event]) -> bytes:
+        """Forward what can be forwarded of frames that the relay does not forward together."""
+        pending = any(stage.pending for stage in self._stages)
+        change = find_change(unit.parts(), after, waits=relay.waits)
+        out = [self._relay_part(relay, part) for part in change.head]
+        if change.frames.raw or change.events or relay.waits:
+            out.append(self._pass(relay, change.frames, change.events, pending=pending))
+        out += [self._relay_part(relay, part, pending=pending) for part in change.tail]
+        return b"".join(out)
+
+    def _relay_part(self, relay: Relay, part: Unit, *, pending: bool = False) -> bytes:
+        """Forward a frame whose events no stage has changed."""
+        if self.outcome is None and self._forward(relay, part):
+            return part.raw
+        return self._pass(relay, part, part.events, pending=pending)
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
         """Return the last frame that the peer left out although it reported the finish of its answer."""
@@ -374,19 +395,28 @@ class Translator:
             return self._last_word
         return (b"\n" if out.endswith((b"\n", b"\r")) else b"\n\n") + self._last_word
 
-    def _pass(self, relay: Relay, raw: bytes, events: list[Event], after: list[Event]) -> bytes:
+    def _pass(
+        self, relay: Relay, unit: Unit, after: list[Event], *, pending: bool = False
+    ) -> bytes:
         """Let the relay choose between frames and what the writer makes of their events."""
+        raw, before = unit.raw, unit.events
         if self.outcome is not None:
             return self._after_end(relay, raw)
-        announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
-        if not self.begun or (events and type(events[-1]) is Finish):
-            self._writer.adopt(raw)
-        written = self._render(after)
-        pending = any(stage.pending for stage in self._stages) or (announces and not events)
+        if relay.follows:
+            self._writer.expect(raw, resume=not relay.waits)
+        if not self.begun:
+            self._writer.adopt(unit.first)
+        ends = bool(before) and type(before[-1]) is Finish
+        written = self._render(after[:-1] if ends else after)
+        if ends:
+            self._writer.adopt(unit.last)  # what it adds belongs to the end alone
+            written += self._render(after[-1:])
         pending = pending and self.outcome is None
-        out = relay.choose(raw, events, after, written, pending=pending)
+        out = relay.choose(raw, before, after, written, pending=pending)
         if relay.passed:
             self._writer.passed(out)
+        elif self.outcome is not None:
+            self.losses += self._writer.losses  # of what it has written
         return out
 
     def _after_end(self, relay: Relay, raw: bytes) -> bytes:
@@ -407,8 +437,7 @@ class Translator:
         send = self._send
         out: list[bytes] = []
         if not self.begun:
-            self.begun = any(type(event) not in PRELUDE for event in events)
-            self._wrote_content = any(type(event) not in _WORDLESS for event in events)
+            self._begin(events)
         try:
             for event in events:
                 if type(event) in _NOTED:
@@ -426,6 +455,11 @@ class Translator:
             out.append(send(fault))
         return out[0] if len(out) == 1 else b"".join(filter(None, out))  # no copy of a lone piece
 
+    def _begin(self, events: Iterable[Event]) -> None:
+        """Look whether the answer begins with these events."""
+        self.begun = any(type(event) not in PRELUDE for event in events)
+        self._wrote_content = any(type(event) not in _WORDLESS for event in events)
+
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
@@ -437,7 +471,8 @@ class Translator:
             self.usage = event
         elif isinstance(event, Finish | Fault):
             self.outcome = event
-            self.losses += self._writer.losses
+            if self._relay is None:
+                self.losses += self._writer.losses
 
 
 def translate_body(  # noqa: PLR0913 -- where from, where to, and how

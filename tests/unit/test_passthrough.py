@@ -2,6 +2,9 @@
 
 import json
 import re
+import sys
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -267,6 +270,79 @@ def test_s1_role_that_no_chunk_names_is_put_before_the_first_word() -> None:
     other = Translator(source="chat", target="anthropic", seed="s")
     other.feed(text)
     assert "event_incomplete" not in {loss.code for loss in other.losses}
+
+
+# --- what a read forwards -----------------------------------------------------------------------------
+
+
+def test_arguments_before_a_piece_that_is_held_back_are_forwarded_at_once() -> None:
+    begin = chunk(call(0, "", id="call_1", name="bash"))
+    pieces = [chunk(call(0, one)) for one in ('{"a":', " 1", ",")]
+    translator = Translator(source="chat", target="chat", seed="s")
+
+    first = translator.feed(b"".join([ROLE, begin, *pieces]))
+    second = translator.feed(chunk(call(0, ' "b": 2}')) + chunk({}, "tool_calls") + DONE)
+
+    assert b"".join([ROLE, begin, *pieces[:2]]) == first
+    assert second.startswith(pieces[2])
+    assert () == check("chat", first + second).violations
+
+
+def test_frames_around_a_call_that_was_found_in_text_are_forwarded_unchanged() -> None:
+    marked = '<tool_call>\n{"name": "bash", "arguments": {}}\n</tool_call>'
+    words = [chunk({"content": one, "own": 1}) for one in ("I ", "look", ".")]
+    more = [chunk({"content": one, "own": 2}) for one in (" And ", "then", ".")]
+    stream = b"".join([ROLE, *words, chunk({"content": marked}), *more])
+    translator = Translator(
+        source="chat",
+        target="chat",
+        model="qwen3-32b",
+        tools=decode_tools(b'[{"name":"bash","input_schema":{}}]'),
+        seed="s",
+    )
+
+    out = translator.feed(stream + chunk({}, "stop") + DONE) + translator.close()
+
+    assert out.startswith(b"".join([ROLE, *words]))
+    assert ["bash"] == translator.calls
+    assert () == check("chat", out).violations
+
+
+KINDS = {
+    "text": [{"content": f"word {at} "} for at in range(60)],
+    "reasoning": [{"reasoning_content": f"word {at} "} for at in range(60)] + [{"content": "So."}],
+    "call": [
+        call(0, "", id="call_1", name="bash"),
+        *(call(0, one) for one in ('{"a": "', *("more " for _ in range(60)), '"}')),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["chat", "anthropic", "responses"])
+def test_forwarding_a_stream_takes_fewer_steps_than_translating_it(name: str, kind: str) -> None:
+    reason = "tool_calls" if kind == "call" else "stop"
+    chunks = [ROLE, *map(chunk, KINDS[kind]), chunk({}, reason), USAGE, DONE]
+    translator = Translator(source="chat", target=name, seed="s")
+    stream = translator.feed(b"".join(chunks)) + translator.close()
+    steps = {}
+    for target in ("chat", "anthropic", "responses"):
+        steps[target] = 0
+        counted = Translator(source=name, target=target, seed="s")
+
+        def count(frame: FrameType, event: str, _: object, to: str = target) -> Any:
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            steps[to] += event == "opcode"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            counted.feed(stream)
+        finally:
+            sys.settrace(before)
+
+    assert min(steps.values()) == steps[name], steps
 
 
 # --- after the end ----------------------------------------------------------------------------------

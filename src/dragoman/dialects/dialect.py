@@ -33,11 +33,10 @@ class Writer(Protocol):
 
     def send(self, event: Event, /) -> bytes: ...
 
-    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+    def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Look at upstream bytes of the same dialect that may be forwarded instead of the next events.
 
-        `resume` says that everything before them was forwarded or written.  Returns whether they only
-        announce what the following bytes contain.
+        `resume` says that everything before them was forwarded or written.
         """
         ...
 

@@ -5,8 +5,9 @@ it means.  It also recognizes bodies that are not event streams, applies limits,
 and reads repeated text frames quickly (`text_runs.py`).
 """
 
-from collections.abc import Callable, Iterator
-from typing import Literal, Protocol
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -22,7 +23,15 @@ from dragoman.dialects.text_runs import (
 )
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import TEXT, TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
+from dragoman.turn.events import (
+    TRUNCATED,
+    Event,
+    Fault,
+    FaultKind,
+    TextDelta,
+    TextRun,
+    expand_runs,
+)
 from dragoman.wire.sse import Frame, SSEReader
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
@@ -93,16 +102,60 @@ class FrameReader(Protocol):
         ...
 
 
+# Where a step ended, in the bytes and in the events; and the two last fields of its `Unit`.
+Step: TypeAlias = tuple[int, int, TextTemplate | None, bool]
+
+
 class Unit(msgspec.Struct, frozen=True):
     """Bytes and the events they led to: a relay forwards the bytes, or writes the events."""
 
     raw: bytes  # whole frames
     events: list[Event]
-    template: TextTemplate | None = None  # of the frames, where the event is a `TextRun`
+    # Where each step of the reader ended, in `raw` and in `events`; empty for a single step.
+    steps: Sequence[Step] = ()
+    template: TextTemplate | None = None  # of the frames, if each of them is one delta
+    waited: bool = False  # some of the frames had to wait for the next one
 
-    def frames(self) -> list[bytes]:
-        """Return the bytes of each frame of a `TextRun`: one for each delta."""
-        return [self.raw] if self.template is None else self.template.split(self.raw)
+    @property
+    def first(self) -> bytes:
+        """The bytes of the first step."""
+        return self.raw[: self.steps[0][0]] if self.steps else self.raw
+
+    @property
+    def last(self) -> bytes:
+        """The bytes of the last step."""
+        return self.raw if len(self.steps) < 2 else self.raw[self.steps[-2][0] :]
+
+    def parts(self) -> list["Unit"]:
+        """Return the unit of each step: a frame, or frames that only add to one block."""
+        if not self.steps:
+            return [self]
+        found: list[Unit] = []
+        at = first = 0
+        for end, last, template, waited in self.steps:
+            found.append(Unit(self.raw[at:end], self.events[first:last], (), template, waited))
+            at, first = end, last
+        return found
+
+    def frames(self) -> list["Unit"]:
+        """Return the unit of each frame, if each of them is one delta; else the unit itself."""
+        deltas = [] if self.template is None else expand_runs(self.events)
+        raws = [] if self.template is None else self.template.split(self.raw)
+        if not raws or len(raws) != len(deltas):  # a long delta became several
+            return [self]
+        return [Unit(raw, [delta]) for raw, delta in zip(raws, deltas, strict=True)]
+
+
+def joined(parts: Sequence[Unit]) -> Unit:
+    """Return the unit of which these are the parts."""
+    events: list[Event] = []
+    steps: list[Step] = []
+    size = 0
+    for part in parts:
+        size += len(part.raw)
+        events += part.events
+        steps.append((size, len(events), part.template, part.waited))
+    return Unit(b"".join(part.raw for part in parts), events, steps)
 
 
 class StreamReader:
@@ -136,7 +189,10 @@ class StreamReader:
         self._beginning = b""  # of an answer that has led to nothing yet
         self._body: list[bytes] | None = None  # the answer, if it is one JSON body
         self._body_size = 0
-        self._raw: list[bytes] = []  # frames that led to no event yet
+        # With `keep_raw`: bytes that are in no unit yet, and the steps that have ended in the last of them.
+        self._raw: list[bytes] = []
+        self._steps: list[Step] = []
+        self._waits = False  # some bytes wait for what follows them
         self._dead = False
         self._template: TextTemplate | None = None  # of frames that add to `_text_block`
         self._text_block = -1
@@ -164,31 +220,62 @@ class StreamReader:
         if self._repeats is not None:
             text = self._repeats.text_of(data)
             if text:
-                return self._more(text) if self._others else [TextDelta(self._text_block, text)]
+                if not self._others:
+                    return [TextDelta(self._text_block, text)]
+                self._add_more(text)
+                return self._assembler.take()
             self._end_repeats()
-        for _ in self._read(data):
-            pass
+        self._read(data)
         return self._assembler.take()
 
-    def feed_units(self, data: bytes, /) -> Iterator[Unit]:
-        """Return the same events with the bytes that led to them.  Needs `keep_raw`."""
+    def feed_units(self, data: bytes, /) -> list[Unit]:
+        """Return the same events with the bytes that led to them.  Needs `keep_raw`.
+
+        All of a read is one unit, but for frames behind the end of the answer.  After an error, `take_units` returns
+        what was read before it.
+        """
         if self._repeats is not None:
             text = self._repeats.text_of(data)
             if text:
-                yield Unit(data, [TextDelta(self._text_block, text)])
-                return
+                if not self._others:
+                    return [Unit(data, [TextDelta(self._text_block, text)])]
+                self._add_more(text)
+                if not (self._raw or self._assembler.holding):
+                    return [Unit(data, self._assembler.take())]
+                self._raw.append(data)
+                self._end_step(len(data))
+                return self.take_units()
             self._end_repeats()
-        frames, assembler = self._frames, self._assembler
-        for raw in self._read(data):
-            if not assembler.ended and (frames.pending or assembler.holding):
-                self._raw.append(raw)
-            elif self._raw:
-                self._raw.append(raw)
-                yield self._unit()
-            else:
-                events = assembler.take()
-                is_run = len(events) == 1 and type(events[0]) is TextRun
-                yield Unit(raw, events, self._template if is_run else None)
+        self._read(data)
+        return self.take_units()
+
+    def take_units(self) -> list[Unit]:
+        """Return what was read and is in no unit yet, up to the first byte that waits for more."""
+        steps, self._steps = self._steps, []
+        if not steps:
+            return []
+        raw = self._raw[-1]
+        if len(self._raw) > 1:
+            earlier = sum(map(len, self._raw[:-1]))
+            raw = b"".join(self._raw)
+            steps = [(earlier + end, *rest) for end, *rest in steps]
+        end, count, template, waited = steps[-1]
+        self._raw = [raw[end:]] if end < len(raw) else []
+        assembler = self._assembler
+        events = assembler.take()
+        if count < len(events):
+            assembler.out = events[count:]
+            del events[count:]
+        if len(steps) == 1:
+            return [Unit(raw[:end], events, (), template, waited)]
+        if not assembler.ended:
+            return [Unit(raw[:end], events, steps)]
+        last = next(at for at, step in enumerate(steps, 1) if step[1] == count)
+        ends = [step[0] for step in steps[last - 1 :]]
+        return [
+            Unit(raw[: ends[0]], events, steps[:last]),
+            *[Unit(raw[one:other], []) for one, other in pairwise(ends)],
+        ]
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
@@ -198,7 +285,8 @@ class StreamReader:
     def close_units(self) -> list[Unit]:
         """End of input, with the bytes that are left."""
         self._close()
-        return [self._unit()]
+        raws, self._raw = self._raw, []
+        return [Unit(b"".join(raws), self._assembler.take())]
 
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
@@ -206,18 +294,21 @@ class StreamReader:
         self._assembler.fault(fault)
         return self._assembler.take()
 
-    def _more(self, text: str) -> list[Event]:
+    def _add_more(self, text: str) -> None:
+        """Add to the reasoning or the arguments that are open."""
         try:
             self._frames.add_more(text)
         except PeerError:
             self._dead = True
             raise
-        return self._assembler.take()
 
-    def _unit(self) -> Unit:
-        raws = self._raw
-        self._raw = []
-        return Unit(b"".join(raws), self._assembler.take())
+    def _end_step(self, end: int, template: TextTemplate | None = None) -> None:
+        """Note that the bytes up to `end` have led to all their events, unless some wait for what follows."""
+        assembler = self._assembler
+        waited = self._waits
+        self._waits = not assembler.ended and (self._frames.pending or assembler.holding)
+        if not self._waits:
+            self._steps.append((end, len(assembler.out), template, waited))
 
     def _close(self) -> None:
         self._end_repeats()
@@ -254,10 +345,11 @@ class StreamReader:
             self.broken = "sse"
             self._assembler.fault(html_fault(0, self._beginning) or fault)
 
-    def _read(self, data: bytes) -> Iterator[bytes]:
-        """Read the frames that `data` completes; yield the bytes of each step, if they are kept.
+    def _read(self, data: bytes) -> None:
+        """Read the frames that `data` completes.
 
-        A step is a run of frames that only add text, one other frame, or all frames without data up to the next.
+        A step is a run of frames that only add to the open block, or one other frame with all before it that have
+        no data.
         """
         if self._dead:
             raise MisuseError("feed after an error")
@@ -266,28 +358,26 @@ class StreamReader:
         keep_raw = self._keep_raw
         try:
             block = self._sse.take(data)
+            if keep_raw and block:
+                self._raw.append(block)
             at, size = 0, len(block)
             while at < size:
-                end = self._read_run(block, at)
-                if end:
-                    yield block[at:end] if keep_raw else b""
-                    at = end
-                start = at  # of frames without data: they lead to nothing
+                at = self._read_run(block, at) or at
+                blank = False  # the last frame has no data
                 for frame, end in self._sse.frames(block, at):
-                    if frame.data:
-                        if start < at:
-                            yield block[start:at] if keep_raw else b""
+                    blank = not frame.data
+                    if not blank:
                         self._read_frame(frame)
                         # Behind the last of several, there is nothing to be found with a template.
                         if self._templates_left and (end < size or not at):
                             self._learn(frame.data, block[at:end])
-                        yield block[at:end] if keep_raw else b""
-                        start = end
+                        if keep_raw:
+                            self._end_step(end)
                     at = end
                     if self._template is not None and block.startswith(self._template.before, at):
                         break
-                if start < at:
-                    yield block[start:at] if keep_raw else b""
+                if blank and keep_raw:
+                    self._end_step(at)
             if not self._begun and self._assembler.started:
                 self._begun = True
                 self._beginning = b""
@@ -307,14 +397,31 @@ class StreamReader:
             return 0
         self._templates_left = _MAX_TEMPLATES
         self._sse.skip(len(bodies))
-        index = self._text_block
-        run = TextRun(index, bodies, text) if len(bodies) > 1 else TextDelta(index, text)
+        index, several = self._text_block, len(bodies) > 1
+        run = TextRun(index, bodies, text) if several else TextDelta(index, text)
         if not self._others:
             self._frames.add_text(len(text))
             self._assembler.out.append(run)
+            if self._keep_raw:
+                self._end_step(end, template if several else None)
             return end
-        for delta in run.deltas() if isinstance(run, TextRun) else (run,):
-            self._frames.add_more(delta.text)
+        add, assembler = self._frames.add_more, self._assembler
+        passed = count = 0  # frames of which nothing is held back, and the events up to there
+        texts = [delta.text for delta in run.deltas()] if isinstance(run, TextRun) else [text]
+        for number, one in enumerate(texts, 1):
+            add(one)
+            if self._keep_raw and not assembler.holding:
+                passed, count = number, len(assembler.out)
+        if passed:
+            waited, self._waits = self._waits, passed < len(texts)
+            size = end - at
+            if self._waits:
+                size = sum(map(len, template.split(block[at:end])[:passed]))
+            # Pieces of arguments may be cut elsewhere than their frames, because of a comma that waited.
+            pieces = template if assembler.in_reasoning else None
+            self._steps.append((at + size, count, pieces, waited))
+        else:
+            self._waits = self._keep_raw
         return end
 
     def _is_open(self) -> bool:
@@ -372,8 +479,6 @@ class StreamReader:
 
     def _learn(self, data: bytes, raw: bytes) -> None:
         """Make a template of a frame that only adds to the open block."""
-        if self._keep_raw and self._assembler.kind is not TEXT:
-            return  # some of them may be held back or changed: the others pass
         text_of = self._frames.text_of
         if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.takes_text or not text_of(data):
             return

@@ -431,11 +431,11 @@ def merged(events: Iterable[Event]) -> list[Event]:
         if type(event) is TextRun:
             event = TextDelta(event.index, event.text)  # noqa: PLW2901 -- the same, as one delta
         if out and _continues(out[-1], event):
-            pieces.append(_delta_text(event))
+            pieces.append(delta_text(event))
             continue
         _flush_merged(out, pieces)
         out.append(event)
-        pieces = [_delta_text(event)]
+        pieces = [delta_text(event)]
     _flush_merged(out, pieces)
     return out
 
@@ -450,7 +450,8 @@ def _flush_merged(out: list[Event], pieces: list[str]) -> None:
             out[-1] = structs.replace(last, text=whole)
 
 
-def _delta_text(event: Event) -> str:
+def delta_text(event: Event) -> str:
+    """Return what a delta adds; nothing for other events."""
     if isinstance(event, ArgsDelta):
         return event.json
     if isinstance(event, TextDelta | ReasoningDelta | InputDelta | RefusalDelta):

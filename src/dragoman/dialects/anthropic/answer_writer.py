@@ -412,13 +412,12 @@ class MessagesWriter:
         self._server = ServerBlocks(exchange, self.losses)
         self._reasoned = False  # the last block was reasoning
 
-    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+    def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Count the blocks as the upstream does, in case its bytes `raw` are not forwarded."""
         if resume:
             begun = _BLOCK_BEGUN.search(raw)
             if begun is not None:
                 self._next = max(self._next, int(begun[1]))
-        return False
 
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a frame that has passed concerns what is written later."""

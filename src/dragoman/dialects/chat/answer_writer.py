@@ -362,13 +362,12 @@ class ChatWriter:
         self._searched = False  # a search ran
         self._usage: Usage | None = None
 
-    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+    def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Write reasoning in the same fields as the upstream."""
         for name in _SEEN_REASONING.findall(raw):
             if name not in self._seen_fields:
                 self._seen_fields.append(name)
                 self._fields = [b'"%b":' % one for one in self._seen_fields]
-        return False
 
     def adopt(self, raw: bytes, /) -> None:
         """Keep the fields of the upstream's chunks that the dialect does not define.
@@ -393,12 +392,15 @@ class ChatWriter:
         """Nothing of a frame that has passed concerns what is written later."""
 
     def skip(self, event: Event, /) -> None:
-        """Note a delta of text or arguments whose frame is forwarded."""
+        """Note a delta whose frame is forwarded."""
         if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
             self._check(event)
             self._chars += len(event.text)
         elif type(event) is ArgsDelta:
             self._check(event)
+        elif type(event) is ReasoningDelta and not self._with_details:
+            self._check(event)
+            self._part = event.part
         else:
             self.send(event)
 

@@ -425,8 +425,8 @@ class GeminiWriter:
         self._parts = 0  # text blocks so far
         self._usage: Usage | None = None
 
-    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
-        return False
+    def expect(self, raw: bytes, /, *, resume: bool) -> None:
+        """Nothing of an upstream's chunk concerns what is written in its place."""
 
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a chunk that has passed concerns what is written later."""

@@ -59,6 +59,11 @@ FINISH_REASONS: Final = {
 _TEXT: Final = msgspec.json.Decoder(TextDeltaEvent)
 _ARGUMENTS: Final = msgspec.json.Decoder(ArgumentsDelta)
 
+# Events that open a part, of which only the next ones say something.
+_ANNOUNCEMENTS: Final = frozenset(
+    {"response.content_part.added", "response.reasoning_summary_part.added"}
+)
+
 # The values of `error` that peers send when they give no error.
 _NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
 
@@ -91,6 +96,7 @@ class ResponsesReader:
         )
         # The call that was added to last: how its events name it, and its key.
         self._hot_call: tuple[tuple[str | None, int | None], Hashable] | None = None
+        self._announced = False  # the last event only opened what the next ones fill
         self._named = (
             False  # events were seen to have names, or it was reported that they have none
         )
@@ -100,11 +106,14 @@ class ResponsesReader:
 
     @property
     def pending(self) -> bool:
-        """A call's name has not come yet, or half a character is held."""
-        return any(item.held for item in self._items) or bool(self._pieces.halves)
+        """A call's name has not come yet, half a character is held, or an item was announced and is empty so far."""
+        return (
+            self._announced or any(item.held for item in self._items) or bool(self._pieces.halves)
+        )
 
     def read(self, frame: Frame, /) -> None:
         """Read one frame into the assembler."""
+        self._announced = False
         try:
             event = STREAM_EVENTS.decode(frame.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -210,6 +219,7 @@ class ResponsesReader:
             return
         head = decode(HEAD, frame.data)
         name = head.type if head.type is not None else frame.event
+        self._announced = name in _ANNOUNCEMENTS
         decoder = STREAM_EVENTS_BY_NAME.get(name)
         if decoder is not None:
             # Cases: responses/s16_surrogate_pair_over_two_events, responses/type_on_the_event_line_only.
@@ -254,7 +264,9 @@ class ResponsesReader:
                     self._look_at_numbers(event.sequence_number, "$.sequence_number")
                 self._start(event.response)
             case ItemAdded():
+                count = len(self.assembler.out)
                 self._added(event)
+                self._announced = len(self.assembler.out) == count
             case ItemDone():
                 out = decode(OUTPUT_ITEM, bytes(event.item))
                 item = self._items.done(out, event.output_index)

@@ -62,11 +62,6 @@ ADDED: Final = "response.output_item.added"
 
 DONE: Final = "response.output_item.done"
 
-# Frames that open what only the frames after them fill.
-ANNOUNCEMENTS: Final = frozenset(
-    {ADDED, "response.content_part.added", "response.reasoning_summary_part.added"}
-)
-
 _EVENT: Final = msgspec.json.Decoder(RelayedEvent)
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
@@ -341,13 +336,11 @@ class ResponsesWriter:
             case Loss():
                 return b""
 
-    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+    def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Keep the upstream's ids, and its numbers, in case its bytes `raw` are not forwarded."""
         output = self._output
         numbers: list[int] = []
-        announces = False
         for event in relayed_events(raw):
-            announces = event.type in ANNOUNCEMENTS
             if event.sequence_number is not None:
                 numbers.append(event.sequence_number)
             if event.type == ADDED:
@@ -356,7 +349,6 @@ class ResponsesWriter:
                     output.skipped = max(0, event.output_index - len(output.items))
         if resume and numbers:
             output.sequence = numbers[0]
-        return announces
 
     def adopt(self, raw: bytes, /) -> None:
         """Keep nothing: servers of this dialect add no fields that clients read."""
