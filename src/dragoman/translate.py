@@ -374,6 +374,8 @@ class Translator:
     def _relay_parts(self, relay: Relay, unit: Unit, after: list[Event]) -> bytes:
         """Forward what can be forwarded of frames that the relay does not forward together."""
         pending = any(stage.pending for stage in self._stages)
+        if not unit.steps and unit.template is None:
+            return self._pass(relay, unit, after, pending=pending)
         change = find_change(unit.parts(), after, waits=relay.waits)
         out = [self._relay_part(relay, part) for part in change.head]
         if change.frames.raw or change.events or relay.waits:
@@ -403,10 +405,10 @@ class Translator:
         if self.outcome is not None:
             return self._after_end(relay, raw)
         if relay.follows:
-            self._writer.expect(raw, resume=not relay.waits)
+            self._writer.expect(unit.first, resume=not relay.waits)
         if not self.begun:
             self._writer.adopt(unit.first)
-        ends = bool(before) and type(before[-1]) is Finish
+        ends = _is_own_end(before, after)
         written = self._render(after[:-1] if ends else after)
         if ends:
             self._writer.adopt(unit.last)  # what it adds belongs to the end alone
@@ -415,7 +417,7 @@ class Translator:
         out = relay.choose(raw, before, after, written, pending=pending)
         if relay.passed:
             self._writer.passed(out)
-        elif self.outcome is not None:
+        elif self.done:
             self.losses += self._writer.losses  # of what it has written
         return out
 
@@ -475,6 +477,14 @@ class Translator:
                 self.losses += self._writer.losses
 
 
+def _is_own_end(before: Sequence[Event], after: Sequence[Event]) -> bool:
+    """Return whether an answer ends where its upstream ended it, not at a stop sequence that was found here."""
+    theirs, ours = before[-1] if before else None, after[-1] if after else None
+    if not isinstance(theirs, Finish) or not isinstance(ours, Finish):
+        return False
+    return ours.stop_sequence in (None, theirs.stop_sequence)
+
+
 def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     body: bytes,
     *,
@@ -509,20 +519,16 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
-    to = dialect(target)
+    spoken, to = dialect(source), dialect(target)
     continues = bool(earlier) or pause != "forward"
-    exchange = make_exchange(
-        source=dialect(source), target=to, body=body, continues=continues, **options
-    )
+    exchange = make_exchange(source=spoken, target=to, body=body, continues=continues, **options)
     tools = options.get("tools")
-    frames = dialect(source).frame_reader(exchange)
+    frames = spoken.frame_reader(exchange)
     before = read_whole(body, frames, exchange)
     events = before
     stages = answer_stages(exchange, tools, stop, model, native_format)
     if continues:
-        parts = [
-            read_whole(one, dialect(source).frame_reader(exchange), exchange) for one in earlier
-        ]
+        parts = [read_whole(one, spoken.frame_reader(exchange), exchange) for one in earlier]
         continuation = Continuation()
         events = _joined(continuation, [*parts, before])
         if pause == "return" and continuation.paused is not None:

@@ -258,7 +258,7 @@ class StreamReader:
         if len(self._raw) > 1:
             earlier = sum(map(len, self._raw[:-1]))
             raw = b"".join(self._raw)
-            steps = [(earlier + end, *rest) for end, *rest in steps]
+            steps = [(earlier + step[0], *step[1:]) for step in steps]
         end, count, template, waited = steps[-1]
         self._raw = [raw[end:]] if end < len(raw) else []
         assembler = self._assembler

@@ -82,7 +82,8 @@ async def read_client_request(
     limits = plan.settings.server.limits
     heavy = context.runtime.heavy
     body = await read_body(context)
-    paths = dialect(context.dialect).model_paths
+    spoken = dialect(context.dialect)
+    paths = spoken.model_paths
     if paths is not None and context.named is not None:
         named, sent, join = context.named, body, paths.join
         await heavy.run(len(sent), lambda: check_size(sent, limits))
@@ -90,7 +91,7 @@ async def read_client_request(
     if record:
         context.begin_recording(body)
     previous_id = ""
-    if dialect(context.dialect).stores_responses:
+    if spoken.stores_responses:
         received = body
         await heavy.run(len(received), lambda: check_size(received, limits))
         body, previous_id = await _expanded(context, body)

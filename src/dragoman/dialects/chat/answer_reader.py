@@ -199,8 +199,9 @@ def read_marks(text: str, base: int, listed: Mapping[str, SourceRef]) -> list[Ci
 def _marks_sources(exchange: Exchange) -> bool:
     """Return whether the upstream marks sources in its text, and may have searched."""
     host, request = exchange.profile.chat_search, exchange.request
-    searches = host == "perplexity" or request is None or any(one.server for one in request.tools)
-    return host in _MARKING and searches
+    if host not in _MARKING:
+        return False
+    return host == "perplexity" or request is None or any(one.server for one in request.tools)
 
 
 def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
