@@ -329,7 +329,8 @@ class Translator:
         after = self._through_stages(events)
         if after != events:
             return self._relay_parts(relay, unit, after)
-        if len(events) == 1 and type(events[0]) in _DELTAS and relay.calm and not unit.waited:
+        alone = len(events) == 1 and not (unit.steps or unit.waited)  # one frame, one event
+        if alone and type(events[0]) in _DELTAS and relay.calm:
             self._writer.skip(events[0])  # as nearly always, while a model writes
             return unit.raw
         return unit.raw if self._forward(relay, unit) else self._relay_parts(relay, unit, after)

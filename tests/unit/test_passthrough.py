@@ -125,6 +125,19 @@ def test_items_and_numbers_of_a_responses_upstream_go_on_where_they_were() -> No
     assert [one["id"] for one in items] == [one["id"] for one in after[-1]["response"]["output"]]
 
 
+def test_frames_behind_a_delta_in_the_same_read_are_counted() -> None:
+    stream = written("responses")
+    frames = [frame + b"\n\n" for frame in stream.split(b"\n\n") if frame]
+    last = next(at for at, one in enumerate(frames) if b"response.output_text.done" in one)
+    translator = Translator(source="responses", target="responses", seed="s")
+
+    out = b"".join(map(translator.feed, frames[: last - 1]))
+    out += translator.feed(b"".join(frames[last - 1 : last + 1])) + translator.close()
+
+    numbers = [one["sequence_number"] for one in payloads(out)]
+    assert [*range(len(numbers))] == numbers
+
+
 def test_an_item_without_events_keeps_its_place() -> None:
     silent = (
         b'event: response.output_item.added\ndata: {"type":"response.output_item.added",'
