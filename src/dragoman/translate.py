@@ -353,7 +353,7 @@ class Translator:
         return True
 
     def _follow(self, unit: Unit, *, begun: bool) -> None:
-        """Tell the writer of frames that are forwarded, because it may have to go on behind them."""
+        """Show the writer the frames that are forwarded, because it may have to continue after them."""
         writer = self._writer
         for part in unit.parts():
             events = part.events
