@@ -164,7 +164,8 @@ class ExchangeFile:
         self._folder = folder
         self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
-        secrets = (*policy.secrets, *credentials_of(began.headers))
+        own = (*credentials_of(began.headers), *mcp_credentials_of(began.dialect, body))
+        secrets = (*policy.secrets, *own)
         self._blotter = blotter(secrets, policy.patterns)
         self._pieces = PiecesWatch(self._blotter)
         self._waiting: list[bytes] = []  # parts of lines that are not written yet
@@ -538,6 +539,23 @@ def credentials_of(headers: dict[str, str]) -> Iterator[str]:
         credential = value.rpartition(" ")[2]
         if name.lower() in SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
             yield credential
+
+
+def mcp_credentials_of(dialect_name: str, body: bytes) -> Iterator[str]:
+    """Yield the credentials for MCP servers in a request.  One that cannot be read shows none."""
+    if b'"mcp' not in body:
+        return
+    from dragoman.dialects import dialect  # noqa: PLC0415 -- few requests define such servers
+    from dragoman.dialects.server_tools import may_have_mcp, mcp_secrets  # noqa: PLC0415 -- the same
+    from dragoman.limits import DEFAULT_LIMITS  # noqa: PLC0415 -- the same
+
+    if not may_have_mcp(body):
+        return
+    try:
+        request = dialect(dialect_name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
+    except DragomanError:
+        return
+    yield from (one for one in mcp_secrets(request) if len(one) >= _LEAST_SECRET)
 
 
 def main() -> None:
