@@ -8,7 +8,7 @@ from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import Finish
 from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
-from tests.support.corpus import Case, corpus, drive, places, splits
+from tests.support.corpus import Case, corpus, drive, for_client, places, splits
 from tests.support.tables import check_all
 
 each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
@@ -91,7 +91,8 @@ def _renders_as_pinned(case: Case, target: str) -> None:
     pinned = case.folder / "as" / f"{target}.sse"
     writer = dialect(target).writer(case.exchange(target))
 
-    out = b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
+    events = for_client(drive(case.reader(), [case.stream]), target)
+    out = b"".join(map(writer.send, events))
 
     assert out.endswith(b"\n\n")
     if pinned.exists():

@@ -16,16 +16,17 @@ import msgspec
 import pytest
 from hypothesis import settings
 
-from dragoman.context import Exchange
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.exchange_setup import answer_stages, make_exchange
 from dragoman.simulator.native import FAMILIES, NativeCall
 from dragoman.translate import Translator, translate_body
-from dragoman.turn.answer import fold
-from dragoman.turn.events import Event, Fault
+from dragoman.turn.answer import Answer, fold
+from dragoman.turn.events import INVALID_ARGUMENTS, Event, Fault
 from dragoman.turn.request import Tool
 from dragoman.wire.json_scanner import JsonScanner
+from tests.support.corpus import for_client
 
 Json = dict[str, Any]
 
@@ -431,17 +432,29 @@ EXCHANGES = (
 
 
 def what_is_run(events: list[Event], exchange: Exchange) -> dict[str, Run]:
-    """Write an answer for every client, streamed and complete, and say what each would run."""
+    """Write an answer for every client, streamed and complete, and say what each would run.
+
+    An answer that fails because its client cannot be shown half a call is left out: nothing of it may be run.
+    """
     found: dict[str, Run] = {}
     for name in DIALECT_NAMES:
         to = dialect(name)
         writer = to.writer(exchange)
-        found[f"{name} stream"] = RUN_STREAM[name](b"".join(map(writer.send, events)))
-        answer = fold(events)
+        given = for_client(events, name)
+        answer = fold(given)
+        run = RUN_STREAM[name](b"".join(map(writer.send, given)))
+        if is_unusable(answer):
+            assert [] == run
+            continue
+        found[f"{name} stream"] = run
         if answer.fault is None:
             body = msgspec.json.decode(to.encode_body(answer, exchange))
             found[f"{name} body"] = RUN_BODY[name](body)
     return found
+
+
+def is_unusable(answer: Answer) -> bool:
+    return answer.fault is not None and answer.fault.code == INVALID_ARGUMENTS
 
 
 def assert_whole(run: Run, half: Half, *, arguments: tuple[Json, Json] = ARGUMENTS) -> None:
@@ -499,6 +512,10 @@ def test_half_a_call_of_a_complete_answer_is_never_run(source: str, target: str)
             body = json.dumps(BODIES[source](half.calls, reason)).encode()
             found = translate_body(body, source=source, target=target, tools=TOOLS)
 
+            if is_unusable(found.answer):
+                assert not dialect(target).half_calls
+                assert half.finished < len(half.calls)
+                continue
             run = RUN_BODY[target](msgspec.json.decode(found.body))
             assert_whole(run, doubted(half) if source in ("anthropic", "gemini") else half)
 
@@ -564,11 +581,12 @@ def test_every_place_at_which_json_can_stop_is_tried() -> None:
 def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
     """Return the ending that each client is given, in the words of its dialect."""
     found = {}
-    answer = fold(events)
     for name in DIALECT_NAMES:
         to = dialect(name)
         writer = to.writer(exchange)
-        stream = events_of(b"".join(map(writer.send, events)))
+        given = for_client(events, name)
+        answer = fold(given)
+        stream = events_of(b"".join(map(writer.send, given)))
         body = msgspec.json.decode(to.encode_body(answer, exchange))
         match name:
             case "chat":
@@ -580,6 +598,9 @@ def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
                 ended = deltas[-1]["stop_reason"]
                 # A body cannot hold such a call: text takes its place, and its turn is over.
                 assert body["stop_reason"] in {ended, "end_turn"}
+            case "gemini" if answer.fault is not None:
+                ended = f"error {stream[-1]['error']['status']}"
+                assert stream[-1] == body
             case "gemini":
                 ended = stream[-1]["candidates"][0]["finishReason"]
                 assert ended == body["candidates"][0]["finishReason"]
@@ -600,13 +621,14 @@ CALLED = {
     "chat": "tool_calls",
     "anthropic": "tool_use",
     "responses": "response.completed None",
-    "gemini": "STOP",
+    "gemini": "error INTERNAL",  # it has no form for such a call
 }
-MALFORMED = ('{"path": }', "{path: 'a'}", '["a"]', '"a"', "1", "null x", '{"path": "a"}}{')
+MALFORMED = ('{"path": }', "{path: 'a'}", '["a"]', '"a"', "1", "null x")
+TRAILING = '{"path": "a"}}{'  # what follows the object is dropped
 
 
 @pytest.mark.parametrize(("source", "reason"), ENDINGS)
-def test_ending_of_a_call_with_broken_arguments_is_the_one_that_the_upstream_gave(
+def test_ending_of_a_call_with_broken_arguments_is_the_upstreams_or_an_error(
     source: str, reason: str
 ) -> None:
     cut = reason == CUT[source]
@@ -617,3 +639,48 @@ def test_ending_of_a_call_with_broken_arguments_is_the_one_that_the_upstream_gav
         events = read(STREAMS[source]("", calls, reason), source, EXCHANGE)
 
         assert (AT_A_LIMIT if cut else CALLED) == endings_of(events, EXCHANGE), calls
+
+
+@pytest.mark.parametrize("source", PLAIN)
+def test_ending_of_a_call_whose_arguments_were_repaired_is_the_upstreams(source: str) -> None:
+    events = read(STREAMS[source]("", [("write", TRAILING)], PLAIN[source][0]), source, EXCHANGE)
+
+    assert CALLED | {"gemini": "STOP"} == endings_of(events, EXCHANGE)
+
+
+# The name of the broken call, and all calls.
+BROKEN = [
+    *((half.calls[-1][0], half.calls) for half in HALVES if half.nearly < len(half.calls)),
+    *(("write", [("write", one)]) for one in MALFORMED),
+    ("write", [("write", MALFORMED[0]), *HALVES[-1].calls[1:]]),
+    ("run", [HALVES[-1].calls[0], ("run", MALFORMED[0])]),
+]
+
+
+@pytest.mark.parametrize("source", PLAIN)
+def test_client_that_cannot_be_shown_a_broken_call_gets_an_error_and_no_call(source: str) -> None:
+    for name, calls in BROKEN:
+        stream = STREAMS[source]("I will.", calls, PLAIN[source][0])
+        translator = Translator(source=source, target="gemini", tools=TOOLS)
+        listed = Translator(
+            source=source, target="gemini", tools=TOOLS, rendering=Rendering(framing="list")
+        )
+
+        out = events_of(translator.feed(stream) + translator.close())
+
+        *shown, error = out
+        text = "" if source == "responses" else "I will."  # that stream has no deltas of text
+        assert isinstance(translator.outcome, Fault)
+        assert INVALID_ARGUMENTS == translator.outcome.code
+        assert (502, "INTERNAL") == (error["error"]["code"], error["error"]["status"])
+        assert f"`{name}`" in error["error"]["message"]
+        assert text in "".join(map(text_of, shown))
+        assert out == json.loads(listed.feed(stream) + listed.close())
+
+
+def text_of(chunk: Json) -> str:
+    """Return the text of a chunk, which has nothing else."""
+    (part,) = chunk["candidates"][0]["content"]["parts"]
+    assert {"text"} == part.keys()
+    text: str = part["text"]
+    return text

@@ -9,19 +9,24 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from tests.agents import hard_results
 from tests.agents.hard import DIRECT, SITUATIONS, Outcome
-from tests.agents.hard_results import Cell, Results
+from tests.agents.hard_results import Cell, Results, upstreams_of
 from tests.agents.pages import with_table
-from tests.support.gateway import FIXED_PATHS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "agent-tests.md"
 BEGIN: Final = "<!-- drawn by tools/hard_table.py from tests/agents/hard_table.json -->"
 END: Final = "<!-- the end of the drawn table -->"
-_NAMES: Final = {"chat": "Chat", "anthropic": "Messages", "responses": "Responses"}
+_NAMES: Final = {
+    "chat": "Chat",
+    "anthropic": "Messages",
+    "responses": "Responses",
+    "gemini": "Gemini",
+}
 
 
 def main() -> int:
@@ -55,7 +60,7 @@ def worse(results: Results) -> list[Cell]:
         (agent, situation, column)
         for agent, situations in results.items()
         for situation, columns in situations.items()
-        for column in FIXED_PATHS
+        for column in upstreams_of(agent)
         if {column, DIRECT} <= columns.keys() and columns[column].rank > columns[DIRECT].rank
     ]
 
@@ -68,15 +73,15 @@ def draw(results: Results) -> str:
         f"|---|{'---|' * len(agents)}",
     ]
     for name, situation in SITUATIONS.items():
-        cells = [_cell(results[agent].get(name, {})) for agent in agents]
+        cells = [_cell(results[agent].get(name, {}), upstreams_of(agent)) for agent in agents]
         lines.append(f"| {situation.says} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(columns: dict[str, Outcome]) -> str:
+def _cell(columns: dict[str, Outcome], upstreams: Sequence[str]) -> str:
     """Return the outcome directly and, where it differs, behind the gateway; a dash for no result."""
     direct = columns.get(DIRECT, "-")
-    through = {dialect: columns.get(dialect, "-") for dialect in FIXED_PATHS}
+    through = {dialect: columns.get(dialect, "-") for dialect in upstreams}
     if set(through.values()) == {direct}:
         return str(direct)
     if len(set(through.values())) == 1:

@@ -90,6 +90,8 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     notes_ids: bool = False
     # The client takes ids of calls as models write them: see `encode_id`.
     verbatim_ids: bool = False
+    # The client's dialect has a form for a call whose arguments are cut or not an object.
+    half_calls: bool = True
     # The upstream's complete answer, if it is of the client's dialect: fields that the dialect does not define
     # are kept in what is written.
     upstream_body: bytes = b""

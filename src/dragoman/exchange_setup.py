@@ -29,6 +29,7 @@ from dragoman.turn.stages import (
     ServerTools,
     Stage,
     StopSequences,
+    UsableCalls,
     WholeCalls,
 )
 from dragoman.turn.tools import ToolTable, made_once
@@ -103,6 +104,7 @@ def make_exchange(
         limits=options.get("limits", DEFAULT_LIMITS),
         notes_ids=options.get("notes_ids", False),
         verbatim_ids=target is not None and target.verbatim_ids,
+        half_calls=target is None or target.half_calls,
     )
 
 
@@ -124,6 +126,8 @@ def answer_stages(
         stages.append(ServerTools(names, needed=bool(request.needed)))
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
+    if not exchange.half_calls:
+        stages.append(UsableCalls())
     return stages
 
 

@@ -19,10 +19,9 @@ from dragoman.simulator.script import Match, Script, ScriptReply
 from tests.agents.programs import Program
 from tests.agents.stage import Ran, Stage, TooSlowError
 from tests.agents.talk import DONE, PROMPT, model_of
-from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
+from tests.support.gateway import Stand, settings_for, stand
 
 DIRECT: Final = "direct"
-COLUMNS: Final = (DIRECT, *FIXED_PATHS)
 MODEL: Final = "plain"
 THINKER: Final = "kimi-k2-thinking"  # a model whose family wants its reasoning back
 
@@ -198,7 +197,8 @@ def _default(name: str) -> int:
 def _command(step: int) -> str:
     """Return a command whose first part leaves a trace, and whose result is not a part of its text."""
     first, last = f"echo begun {step} >> {_FILE}", f"echo ended {step} >> {_FILE}"
-    return f"{first}; : {_FILLING}; {last}; echo result-$(({1000 + step}+0))"
+    # Gemini CLI refuses commands with `$(`.
+    return f"{first}; : {_FILLING}; {last}; printf result-%d {1000 + step:#x}"
 
 
 def _script(program: Program, situation: Situation) -> Script:

@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tests.agents.hard import COLUMNS, DIRECT, SITUATIONS, Outcome
+from tests.agents.hard import DIRECT, SITUATIONS, Outcome
 from tests.agents.impatient import AGENTS
+from tests.support.gateway import DIALECTS, FIXED_PATHS
 
 FILE: Final = Path(__file__).parent / "hard_table.json"
 ALL_VARIABLE: Final = "DRAGOMAN_AGENTS_ALL"  # set by tools/agents.py: run every cell, also directly
@@ -34,8 +35,22 @@ _SLOW_AGENTS: Final = (
 _PATIENT_AGENTS: Final = ("Continue",)  # asks for two minutes, whatever the settings
 
 
+# The dialects of the upstreams that an agent meets, where there are others than these three.
+_UPSTREAMS: Final = {"Gemini CLI": DIALECTS}
+
+
+def upstreams_of(agent: str) -> tuple[str, ...]:
+    """Return the dialects of the upstreams with which an agent is run through the gateway."""
+    return _UPSTREAMS.get(agent, FIXED_PATHS)
+
+
 def every_cell() -> list[Cell]:
-    return [(agent, name, column) for agent in AGENTS for name in SITUATIONS for column in COLUMNS]
+    return [
+        (agent, name, column)
+        for agent in AGENTS
+        for name in SITUATIONS
+        for column in (DIRECT, *upstreams_of(agent))
+    ]
 
 
 def is_quick(cell: Cell) -> bool:

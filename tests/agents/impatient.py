@@ -11,6 +11,7 @@ from tests.agents.programs import (
     ClaudeCode,
     Codex,
     Continue,
+    GeminiCli,
     Opencode,
     Program,
     QwenCode,
@@ -86,6 +87,16 @@ class ImpatientContinue(Continue):
         return start
 
 
+class ImpatientGeminiCli(GeminiCli):
+    def start(self, stage, url, model, prompt):
+        start = super().start(stage, url, model, prompt)
+        file = stage.home / ".gemini" / "settings.json"
+        settings = json.loads(file.read_text("utf-8"))
+        settings["general"] = {"maxAttempts": 1 + _RETRIES}
+        file.write_text(json.dumps(settings), "utf-8")
+        return start
+
+
 AGENTS: Final[Mapping[str, Program]] = {
     one.name: one
     for one in (
@@ -96,5 +107,6 @@ AGENTS: Final[Mapping[str, Program]] = {
         ImpatientOpencode("Responses", "@ai-sdk/openai"),
         ImpatientQwenCode(),
         ImpatientContinue(),
+        ImpatientGeminiCli(),
     )
 }

@@ -8,8 +8,8 @@ import pytest
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import Translator
 from dragoman.turn.answer import fold
-from dragoman.turn.events import Fault, FaultKind
-from tests.support.corpus import SEALER, Case, corpus, drive
+from dragoman.turn.events import Event, Fault, FaultKind
+from tests.support.corpus import SEALER, Case, corpus, drive, for_client
 from tests.support.sdks import SDK_ERRORS, accumulate, joined_parts, parse_body, provoke
 from tests.support.tables import check_all, in_one_test
 
@@ -20,7 +20,11 @@ each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
 def streamed(case: Case, target: str) -> bytes:
     """Render a case through the writer (a same-dialect relay would only pass it on)."""
     writer = dialect(target).writer(case.exchange(target))
-    return b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
+    return b"".join(writer.send(event) for event in events_for(case, target))
+
+
+def events_for(case: Case, target: str) -> list[Event]:
+    return for_client(drive(case.reader(), [case.stream]), target)
 
 
 def plain(dialect_name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +62,7 @@ def test_sdk_accumulates_from_the_stream_what_the_body_holds(source: str, target
 
 
 def _accumulates_what_the_body_holds(case: Case, target: str) -> None:
-    answer = fold(drive(case.reader(), [case.stream]))
+    answer = fold(events_for(case, target))
     stream = streamed(case, target)
     if answer.fault is not None:
         if target == "responses":

@@ -473,7 +473,8 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     assert 502 == post(gateway, dialect, whole).status_code
     assert 502 == post(gateway, dialect, early).status_code
     got = post(gateway, dialect, late)
-    assert 200 == got.status_code
+    # Where a dialect cannot show a call that has begun, nothing was sent yet.
+    assert (200 if find_dialect(dialect).half_calls else 502) == got.status_code
     assert "unexpectedly inside a tool call" in got.text
 
 

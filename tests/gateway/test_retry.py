@@ -14,12 +14,14 @@ from dragoman.checker.checker import check
 from dragoman.dialects import dialect as find_dialect
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from tests.support.asking import post
+from tests.support.endings import WEATHER
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged
 
 NUMBERS = itertools.count()
+CALL = 'sim: call weather {"city": "Paris"}'
 
 
 def make(url: str) -> Settings:
@@ -31,6 +33,7 @@ def make(url: str) -> Settings:
         **dict.fromkeys(("a", "b", "c"), base),
         "dead": structs.replace(base, base_url=dead),
         "tired": structs.replace(base, failures=2, cooldown=0.6),
+        "fine": structs.replace(base, failures=1, cooldown=60),
         "asks": structs.replace(base, failures=9, cooldown=0.6),
     }
 
@@ -45,6 +48,7 @@ def make(url: str) -> Settings:
         route("nobody", "a/one+error:500", "b/two+error:429+retry-after:3"),
         route("begun", "a/one+cut:900", "b/two"),
         route("tired", "tired/one+error:500", "b/two"),
+        route("clumsy", "fine/one+bad-json-args", "b/two"),
         route("resting", "asks/one+error:429+retry-after:1", "b/two"),
     )
     server = Server(port=0, hold_headers=0.3, keep_alive=0.3)
@@ -60,9 +64,12 @@ def gateway() -> Stand:
 class Tried:
     """One request, what came of it, and which models the upstreams were asked for."""
 
-    def __init__(self, gateway: Stand, dialect: str, model: str, *, stream: bool = True) -> None:
+    def __init__(
+        self, gateway: Stand, dialect: str, model: str, *, stream: bool = True, call: str = ""
+    ) -> None:
         mark = f"question {next(NUMBERS)}."  # what the simulator counts is the same body again
-        body = question(dialect, model, mark, stream=stream)
+        tools = [WEATHER] if call else None
+        body = question(dialect, model, f"{mark}\n{call}", stream=stream, tools=tools)
         began = time.monotonic()
         self.got = post(gateway, dialect, body)
         self.seconds = time.monotonic() - began
@@ -348,6 +355,27 @@ def test_upstream_that_fails_again_and_again_is_left_alone_for_a_while(gateway) 
 
     assert [["one+error:500", "two"], ["one+error:500", "two"], ["two"]] == asked
     assert 0.3 < rested
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fault", ["bad-json-args", "cut-args"])
+def test_call_that_the_clients_dialect_cannot_show_is_asked_for_again(
+    gateway, fault: str, stream: bool
+) -> None:
+    model = f"again/plain+fail:1+{fault}"
+    tried = Tried(gateway, "gemini", model, stream=stream, call=CALL)
+    shown = Tried(gateway, "chat", model, stream=stream, call=CALL)
+
+    assert [200, 200] == [tried.got.status_code, shown.got.status_code]
+    assert [2, 1] == [len(tried.asked), len(shown.asked)]
+    assert '"args":{"city":"Paris"}' in tried.body
+    assert 1 == tried.logged["retries"]
+
+
+def test_what_a_model_writes_does_not_cool_its_upstream_down(gateway) -> None:
+    asked = [Tried(gateway, "gemini", "clumsy", call=CALL).asked for _ in range(3)]
+
+    assert [["one+bad-json-args", "two"]] * 3 == asked
 
 
 def test_upstream_that_asks_for_rest_gets_it(gateway) -> None:

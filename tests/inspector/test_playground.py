@@ -113,6 +113,14 @@ def test_the_result_is_written_in_every_dialect() -> None:
     assert json.loads(outputs["anthropic"])["stop_reason"] == "tool_use"
     assert json.loads(outputs["chat"])["choices"][0]["finish_reason"] == "tool_calls"
     assert json.loads(outputs["responses"])["output"][-1]["type"] == "function_call"
+    assert json.loads(outputs["gemini"])["candidates"][0]["finishReason"] == "STOP"
+
+
+def test_a_call_that_a_dialect_cannot_show_is_an_error_there() -> None:
+    outputs = asked(TEXT.replace("120000", "nothing"))["outputs"]
+
+    assert "tool_calls" == json.loads(outputs["chat"])["choices"][0]["finish_reason"]
+    assert "INTERNAL" == json.loads(outputs["gemini"])["error"]["status"]
 
 
 def test_a_text_that_ends_inside_of_a_call_has_an_incomplete_call() -> None:

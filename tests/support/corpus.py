@@ -24,6 +24,7 @@ from dragoman.envelopes import Sealer
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
 from dragoman.turn.events import Event, TextDelta
+from dragoman.turn.stages import UsableCalls
 from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
@@ -92,6 +93,7 @@ class Case:
             input_estimate=20,
             strict=self.setup.strict,
             verbatim_ids=bool(target) and dialect(target).verbatim_ids,
+            half_calls=not target or dialect(target).half_calls,
         )
 
     def reader(self) -> StreamReader:
@@ -102,6 +104,11 @@ class Case:
 def corpus(name: str) -> list[Case]:
     """Return all cases of one dialect."""
     return [Case(folder) for folder in sorted((ROOT / name).iterdir()) if folder.is_dir()]
+
+
+def for_client(events: list[Event], target: str) -> list[Event]:
+    """Return the events that the writer of a client's dialect gets."""
+    return events if dialect(target).half_calls else UsableCalls().feed(events)
 
 
 def drive(reader: Any, pieces: Iterable[bytes]) -> list[Event]:

@@ -42,6 +42,9 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
     for number, fault in enumerate(("think", "error-in", "cut", "length", "parallel:3", "crlf")):
         yield "gemini", f"{('chat', 'gemini')[number % 2]}/plain+{fault}", True
         yield FIXED_PATHS[number % 3], f"gemini/plain+{fault}", number % 2 == 0
+    for fault in ("cut-args", "bad-json-args"):  # which a Gemini client gets as failures
+        for upstream, stream in (("chat", True), ("chat", False), ("gemini", True)):
+            yield "gemini", f"{upstream}/plain+{fault}", stream
 
 
 def record_all(folder: Path) -> None:

@@ -81,6 +81,18 @@ def test_table_shows_both_sides_and_knows_what_is_worse(
         assert f"| the arguments are not JSON | {drawn} |" in hard_table.draw(found).splitlines()
 
 
+def test_agent_of_the_fourth_dialect_has_a_result_for_each() -> None:
+    words = {DIRECT: "error", "chat": "error", "anthropic": "error", "responses": "error"}
+    one = {column: Outcome(word) for column, word in words.items()} | {"gemini": Outcome.SILENT}
+    found: hard_results.Results = {"Gemini CLI": {"stall": one}}
+
+    assert [("Gemini CLI", "stall", "gemini")] == hard_table.worse(found)
+    assert (
+        "| the stream stalls in the text | error → Chat error, Messages error, Responses error, Gemini silent |"
+        in hard_table.draw(found).splitlines()
+    )
+
+
 def test_drawing_changes_nothing_outside_its_marks() -> None:
     page = f"before\n{hard_table.BEGIN}\n(earlier)\n{hard_table.END}\nafter\n"
     found = results("error", "error", "error", "error")
@@ -118,5 +130,7 @@ def test_quick_cells_hold_every_agent_and_every_dialect_but_nothing_direct() -> 
 
     pairs = {(agent, column) for agent, _, column in quick}
     agents = {agent for agent, *_ in hard_results.every_cell()}
-    assert {(agent, column) for agent in agents for column in FIXED_PATHS} == pairs
+    assert pairs == {
+        (agent, column) for agent in agents for column in hard_results.upstreams_of(agent)
+    }
     assert set(SITUATIONS) == {situation for _, situation, _ in quick}

@@ -16,7 +16,7 @@ from dragoman.toolcalls.stage import Splitter, ThinkTags
 from dragoman.translate_requests import decode_tools, read_request
 from dragoman.turn.events import Fault, FaultKind, Finish, Start
 from dragoman.turn.request import Request
-from dragoman.turn.stages import ServerTools, StopSequences, WholeCalls
+from dragoman.turn.stages import ServerTools, StopSequences, UsableCalls, WholeCalls
 
 LOOK = {"name": "look", "input_schema": {"type": "object", "properties": {}}}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
@@ -75,6 +75,16 @@ def test_an_exchange_has_only_the_stages_that_it_needs() -> None:
     assert [ServerTools] == kinds(searches)
     assert [] == kinds(make_exchange(profile=NO_TAGS, request=request(tools=[LOOK])))
     assert [ThinkTags] == kinds(make_exchange())
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_calls_wait_for_the_end_where_a_dialect_has_no_form_for_a_broken_one(name: str) -> None:
+    target = dialect(name)
+
+    stages = kinds(make_exchange(target=target, profile=NO_TAGS), ["END"])
+
+    waits = [] if target.half_calls else [UsableCalls]
+    assert [StopSequences, *waits] == stages
 
 
 def test_a_function_with_the_name_of_a_vendor_run_tool_keeps_its_calls() -> None:

@@ -161,6 +161,8 @@ class Dialect:
     own_types: frozenset[str] = frozenset()
     tool_fields: frozenset[str] = frozenset()  # fields that only its tool definitions have
     verbatim_ids: bool = False  # its clients take any text as the id of a call
+    # It has a form for a call whose arguments are cut or not an object.  False: an answer with such a call fails.
+    half_calls: bool = True
     typed_messages: bool = False  # entries of a conversation have a `type`, not a role alone
 
     # --- its streams

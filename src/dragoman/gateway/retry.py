@@ -9,6 +9,7 @@
 | authentication, permission, billing, not found | no | yes | no | no |
 | context too long, request too large | no | yes | no | no |
 | empty response | once | yes | no | yes |
+| a call whose arguments the client's dialect cannot show | yes, `retries` times | yes | no | yes |
 | any other refusal of the request | no | no | no | no |
 
 A request that continues a paused answer is asked again in the same way until it brings content, and never of the next
@@ -28,7 +29,7 @@ from msgspec import structs
 from dragoman.dialects.dialect import Dialect
 from dragoman.gateway.config.settings import Upstream
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportError
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import INVALID_ARGUMENTS, Fault, FaultKind
 
 # Another attempt at the same upstream may succeed.
 _PASSING: Final = frozenset(
@@ -61,6 +62,8 @@ _LOCAL: Final = _PASSING | {
 }
 # Failures of the upstream itself, not of the request.
 _UNWELL: Final = _PASSING | {FaultKind.TIMEOUT, FaultKind.UPSTREAM_UNUSABLE}
+# Codes that show nothing of the sort: the gateway's own shortage, and what the model wrote.
+_WELL: Final = frozenset({NO_DESCRIPTORS, INVALID_ARGUMENTS})
 # Codes: the server, or the proxy, may be about to start.
 _UNREACHABLE: Final = frozenset(
     {"upstream_unreachable", "proxy_unreachable", "proxy_cannot_connect"}
@@ -151,7 +154,7 @@ def may_client_retry(fault: Fault) -> bool:
 
 def counts_for_cooldown(fault: Fault) -> bool:
     """Return whether a failure shows that the upstream is unwell."""
-    return fault.kind in _UNWELL and fault.code != NO_DESCRIPTORS
+    return fault.kind in _UNWELL and fault.code not in _WELL
 
 
 def fault_of_transport(failed: TransportError) -> Fault:

@@ -25,7 +25,7 @@ from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.marker_positions import MarkerTracer, NativeMarker
 from dragoman.toolcalls.stage import NativeCalls, Splitter, ThinkTags
 from dragoman.translate_requests import decode_tools
-from dragoman.turn.answer import Answer, fold
+from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     CALL_KINDS,
     BlockEnd,
@@ -41,6 +41,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import CODES, Loss
 from dragoman.turn.request import Request, Tool
+from dragoman.turn.stages import UsableCalls
 
 MOST_BYTES: Final = 256 * 1024  # of an input
 SIZES: Final = 64
@@ -126,7 +127,7 @@ def parse(question: Question) -> dict[str, Any]:
         "text": answer.text,
         "reasoning": answer.reasoning,
         "held": run.held,
-        "outputs": dict(_outputs(answer, tools)),
+        "outputs": dict(_outputs(run.events, tools)),
     }
 
 
@@ -372,10 +373,11 @@ def _problem(loss: Loss) -> dict[str, str]:
     }
 
 
-def _outputs(answer: Answer, tools: tuple[Tool, ...] | None) -> Iterator[tuple[str, str]]:
+def _outputs(events: list[Event], tools: tuple[Tool, ...] | None) -> Iterator[tuple[str, str]]:
     """Yield the response in each dialect, as indented JSON."""
     for name in dialect_names():
         target = dialect(name)
+        answer = fold(events if target.half_calls else UsableCalls().feed(events))
         if answer.fault is None:
             body = target.encode_body(answer, make_exchange(target=target, tools=tools, seed=_SEED))
         else:

@@ -11,6 +11,7 @@ from msgspec import structs
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import (
+    INVALID_ARGUMENTS,
     STOP,
     TOOL_CALLS,
     ArgsDelta,
@@ -127,4 +128,4 @@ def half_input(name: str) -> Fault:
     Free text looks complete wherever it stops, so the client must not see its end.
     """
     message = f"the input of tool call `{name}` is incomplete"
-    return Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments")
+    return Fault(FaultKind.UPSTREAM_BAD, message, code=INVALID_ARGUMENTS)

@@ -144,6 +144,8 @@ CUT_REASONS = frozenset(
 NO_ARGUMENTS_YET = "{"
 # The code of the fault that ends a stream whose upstream stopped before its end.
 TRUNCATED = "upstream_truncated"
+# The code of the fault of an answer with a call that cannot be shown to the client and must not be run.
+INVALID_ARGUMENTS = "invalid_arguments"
 
 
 class FaultKind(StrEnum):

@@ -2,6 +2,7 @@
 
     StopSequences   matches stop sequences that the upstream cannot match
     WholeCalls      holds each tool call until it is complete
+    UsableCalls     holds all calls until the answer has ended, and fails it if one of them cannot be used
     CallLimits      counts calls and their arguments, wherever they were found
     ServerTools     drops vendor-run tools that the upstream returns as calls for the client
 
@@ -19,6 +20,7 @@ from dragoman.limits import Limits
 from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CALL_KINDS,
+    INVALID_ARGUMENTS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -181,6 +183,101 @@ class WholeCalls:
         custom = isinstance(start, BlockStart) and start.kind is BlockKind.CUSTOM_CALL
         delta = InputDelta(end.index, text) if custom else ArgsDelta(end.index, text)
         return [start, *state, delta, end]
+
+
+class UsableCalls:
+    """Fail an answer that its upstream calls finished although the arguments of a call are cut or not an object.
+
+    For clients whose dialect has no form for such a call: they would get it as text before a normal finish reason,
+    and take the answer for complete.  After a failure, agents ask again.
+
+    From the first call on, the answer waits for its end: a program that runs each call as it arrives would run one
+    call of an answer whose other call is lost, and the upstream can be asked again as long as nothing was sent.
+    Readers bound what an answer may hold.
+
+    An answer that was cut by a limit or a filter is released as it came: its finish reason says that it was cut.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Event] = []  # everything since the first call
+        self._fragments: list[
+            str
+        ] = []  # of arguments, to be joined to the delta that was held last
+        self._name = ""  # of the last call
+        self._unusable = ""  # the name of the first call that cannot be used
+
+    @property
+    def pending(self) -> bool:
+        """A call waits for the end of the answer."""
+        return bool(self._held)
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return what comes before the first call at once, and everything else with the end of the answer."""
+        if not self._held and not any(map(_begins_call, events)):
+            return list(events)
+        out: list[Event] = []
+        for event in events:
+            match event:
+                case Ping():
+                    out.append(event)
+                case Finish() if self._held:
+                    out += self._end(event)
+                case Fault() if self._held:
+                    out += [*self._drop(), event]
+                case _ if self._held or _begins_call(event):
+                    self._hold(event)
+                case _:
+                    out.append(event)
+        return out
+
+    def _hold(self, event: Event) -> None:
+        match event:
+            case ArgsDelta(json=text) | InputDelta(text=text) if self._fragments:
+                self._fragments.append(text)
+                return
+            case ArgsDelta(json=text) | InputDelta(text=text):
+                self._fragments.append(text)
+            case _:
+                self._join()
+        self._held.append(event)
+        if isinstance(event, BlockStart):
+            self._name = event.name
+        elif isinstance(event, BlockEnd) and not event.complete:
+            self._unusable = self._unusable or self._name
+
+    def _join(self) -> None:
+        """Join the deltas that came one after another: a long call has very many."""
+        if len(self._fragments) > 1:
+            last, text = self._held[-1], "".join(self._fragments)
+            joined = {"json" if isinstance(last, ArgsDelta) else "text": text}
+            self._held[-1] = structs.replace(last, **joined)
+        self._fragments = []
+
+    def _end(self, finish: Finish) -> list[Event]:
+        if not self._unusable or finish.reason not in _FINISHED:
+            held, self._held = self._held, []
+            return [*held, finish]
+        message = (
+            f"the arguments of tool call `{self._unusable}` are incomplete or not a JSON object"
+        )
+        fault = Fault(FaultKind.UPSTREAM_BAD, message, code=INVALID_ARGUMENTS)
+        return [*self._drop(), fault]
+
+    def _drop(self) -> list[Event]:
+        """Drop what was held; return what was found and counted in it."""
+        held, self._held, self._fragments = self._held, [], []
+        kept = [event for event in held if isinstance(event, Loss | Usage)]
+        return [*kept, Loss("held_content_lost")]
+
+
+def _begins_call(event: Event) -> bool:
+    return type(event) is BlockStart and event.kind in CALL_KINDS
+
+
+# Endings with which an upstream says that an answer is whole.
+_FINISHED: Final = frozenset(
+    {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
+)
 
 
 def check_call_count(count: int, limits: Limits) -> None:

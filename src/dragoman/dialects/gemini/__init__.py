@@ -51,6 +51,7 @@ DIALECT: Final = Dialect(
     least_request=b'{"model":"m","contents":%b,"tools":[{"functionDeclarations":%b}]}',
     tool_fields=frozenset({"parametersJsonSchema", "functionDeclarations"}),
     verbatim_ids=True,
+    half_calls=False,  # `args` are an object, which cannot show that something is missing
     model_paths=ModelPaths(
         shown="/v1beta/models/MODEL:generateContent",
         read=read_path,
