@@ -31,6 +31,7 @@ _SLOW_AGENTS: Final = (
     "opencode (Chat)",
     "opencode (Responses)",
     "Qwen Code",
+    "Gemini CLI",
 )
 _PATIENT_AGENTS: Final = ("Continue",)  # asks for two minutes, whatever the settings
 

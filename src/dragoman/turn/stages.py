@@ -191,9 +191,9 @@ class UsableCalls:
     For clients whose dialect has no form for such a call: they would get it as text before a normal finish reason,
     and take the answer for complete.  After a failure, agents ask again.
 
-    From the first call on, the answer waits for its end: a program that runs each call as it arrives would run one
-    call of an answer whose other call is lost, and the upstream can be asked again as long as nothing was sent.
-    Readers bound what an answer may hold.
+    From the first call on, the answer waits for its end.  Gemini CLI runs the calls that arrived before an answer
+    failed, and asks again: they would run twice (docs/agent-tests.md, an error event in the arguments of a call).
+    And the upstream can be asked again as long as nothing was sent.  Readers bound what an answer may hold.
 
     An answer that was cut by a limit or a filter is released as it came: its finish reason says that it was cut.
     """
