@@ -195,7 +195,7 @@ class UsableCalls:
     failed, and asks again: they would run twice (docs/agent-tests.md, an error event in the arguments of a call).
     And the upstream can be asked again as long as nothing was sent.  Readers bound what an answer may hold.
 
-    An answer that was cut by a limit or a filter is released as it came: its finish reason says that it was cut.
+    An answer that was cut by a limit or a filter is released unchanged: its finish reason reports the cut.
     """
 
     def __init__(self) -> None:

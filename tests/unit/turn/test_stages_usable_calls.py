@@ -79,7 +79,7 @@ def test_finished_answer_with_a_cut_call_fails_and_gives_none_of_its_calls(
         FinishReason.PAUSE,
     ],
 )
-def test_answer_that_says_why_it_was_cut_keeps_its_ending(reason: FinishReason) -> None:
+def test_answer_that_was_cut_for_a_reported_reason_keeps_its_ending(reason: FinishReason) -> None:
     events = [*GOOD, *CUT, USAGE, Finish(reason)]
 
     assert events == UsableCalls().feed(events)
