@@ -16,7 +16,6 @@ from dragoman.errors import MisuseError, TooLargeError
 from dragoman.exchange_setup import (
     ExchangeOptions,
     answer_stages,
-    fault_of,
     findings_of,
     make_exchange,
     read_whole,
@@ -34,7 +33,7 @@ from dragoman.turn.events import (
     Usage,
     expand_runs,
 )
-from dragoman.turn.stages import CallLimits, Stage
+from dragoman.turn.stages import CallLimits, Stage, fault_of
 
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 

@@ -19,11 +19,7 @@ from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import (
-    Event,
-    Fault,
-    FaultKind,
-)
+from dragoman.turn.events import Event
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.stages import (
     ServerTools,
@@ -31,6 +27,7 @@ from dragoman.turn.stages import (
     StopSequences,
     UsableCalls,
     WholeCalls,
+    fault_of,
 )
 from dragoman.turn.tools import ToolTable, made_once
 
@@ -127,7 +124,7 @@ def answer_stages(
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     if not exchange.half_calls:
-        stages.append(UsableCalls())
+        stages.append(UsableCalls(exchange.limits))
     return stages
 
 
@@ -160,9 +157,3 @@ def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Eve
     except PeerError as error:
         frames.assembler.fault(fault_of(error))
         return frames.assembler.take()
-
-
-def fault_of(error: PeerError) -> Fault:
-    """Return the fault for an upstream that broke its dialect or a limit."""
-    code = error.limit if isinstance(error, TooLargeError) else "upstream_malformed"
-    return Fault(FaultKind.UPSTREAM_BAD, f"upstream answer refused: {error}", code=code)

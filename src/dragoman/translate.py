@@ -22,7 +22,6 @@ from dragoman.errors import IllegalOrderError, MisuseError, PeerError, TooLargeE
 from dragoman.exchange_setup import (
     ExchangeOptions,
     answer_stages,
-    fault_of,
     findings_of,
     make_exchange,
     read_whole,
@@ -55,6 +54,7 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.stages import (
     Stage,
     check_call_count,
+    fault_of,
 )
 
 Watcher: TypeAlias = Callable[[Exchange], Stage]

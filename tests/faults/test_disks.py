@@ -300,6 +300,13 @@ def status(served: Served, key: str = "") -> int:
     return httpx2.post(url, json=body, headers=headers, **HOW).status_code
 
 
+def is_reached(served: Served) -> bool:
+    try:
+        return httpx2.get(f"{served.url}/health", **HOW).status_code == 200
+    except httpx2.ConnectError:
+        return False
+
+
 def children(process: int) -> set[int]:
     return set(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
 
@@ -326,6 +333,7 @@ def test_workers_are_replaced_and_end_with_the_first_process_without_a_log(tmp_p
             after = until(
                 lambda: len(found := children(first)) == 2 and victim not in found and found
             )
+            until(lambda: is_reached(served))  # the other worker may still be starting
             statuses += [status(served) for _ in range(4)]
             served.process.kill()
             until(lambda: not any(map(is_running, after)))

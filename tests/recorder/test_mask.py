@@ -40,6 +40,7 @@ _PROTOCOL = {
     "name", "text", "type", "string", "object", "tool", "call", "function", "user", "model", "error",
     "index", "arguments", "parameters", "content", "message", "reasoning", "stream", "input", "output", "role",
     "upstream", "unexpectedly", "inside", "terminated", "failed", "response", "empty", "think", "null",
+    "incomplete", "JSON",
 }  # fmt: skip
 STEP = 3  # every third of the 300 recordings
 

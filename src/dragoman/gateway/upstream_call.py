@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError, TooLargeError
-from dragoman.exchange_setup import ExchangeOptions, fault_of
+from dragoman.exchange_setup import ExchangeOptions
 from dragoman.gateway.client_stream import CONTINUED_TIMEOUT, ClientStream
 from dragoman.gateway.fault_replies import FaultRedaction, JsonResponse
 from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
@@ -43,6 +43,7 @@ from dragoman.translate import Translator, Watcher, translate_body
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, STOP, Fault, Finish, Usage
 from dragoman.turn.request import Request
+from dragoman.turn.stages import fault_of
 
 # Sent when no upstream counted the tokens of a response.
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}

@@ -16,7 +16,7 @@ from dragoman.context import Exchange
 from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import DragomanError, PeerError
-from dragoman.exchange_setup import fault_of, make_exchange
+from dragoman.exchange_setup import make_exchange
 from dragoman.inspector.calls import Call, Marker, find_calls
 from dragoman.inspector.links import delta_text
 from dragoman.inspector.meaning import MeaningRow, meaning_row
@@ -41,7 +41,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import CODES, Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stages import UsableCalls
+from dragoman.turn.stages import UsableCalls, fault_of
 
 MOST_BYTES: Final = 256 * 1024  # of an input
 SIZES: Final = 64

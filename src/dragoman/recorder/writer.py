@@ -231,15 +231,22 @@ class ExchangeFile:
         self._texts = self._clean_texts(events, start, end) if start else None
         self._take_came()
         if self._texts is None:
-            events = self._blotter.blot(events)
+            events = self._without_secrets(events)
             self._pieces.take(events)
             self._append(b'{"line":"events","events":', events, b"}\n")
             return
-        before, after = self._blotter.blot(events[:start]), self._blotter.blot(events[end:])
+        before, after = self._without_secrets(events[:start]), self._without_secrets(events[end:])
         if len(after) > 1:
             self._pieces.take(b"[" + after[1:])
         run = events[start:end]
         self._append(b'{"line":"events","events":', before, run, after, b"}\n")
+
+    def _without_secrets(self, events: bytes) -> bytes:
+        """Return events without the secrets in each of them."""
+        blotted = self._blotter.blot(events)
+        # A stage may have joined the pieces of a call, which the upstream's bytes still have one by one.
+        self._pieces.found = self._pieces.found or blotted != events
+        return blotted
 
     def _clean_texts(self, events: bytes, start: int, end: int) -> Texts | None:
         """Return the texts of a run; None if they have a secret, which may have begun before."""

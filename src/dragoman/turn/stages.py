@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 from msgspec import structs
 
-from dragoman.errors import TooLargeError
-from dragoman.limits import Limits
+from dragoman.errors import PeerError, TooLargeError
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -193,12 +193,15 @@ class UsableCalls:
 
     From the first call on, the answer waits for its end.  Gemini CLI runs the calls that arrived before an answer
     failed, and asks again: they would run twice (docs/agent-tests.md, an error event in the arguments of a call).
-    And the upstream can be asked again as long as nothing was sent.  Readers bound what an answer may hold.
+    And the upstream can be asked again as long as nothing was sent.  Readers bound the size of an answer; the
+    number of calls is checked here, because many small calls take more memory than their bytes.
 
     An answer that was cut by a limit or a filter is released unchanged: its finish reason reports the cut.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._calls = 0
         self._held: list[Event] = []  # everything since the first call
         self._fragments: list[
             str
@@ -224,7 +227,14 @@ class UsableCalls:
                     out += self._end(event)
                 case Fault() if self._held:
                     out += [*self._drop(), event]
-                case _ if self._held or _begins_call(event):
+                case BlockStart(kind=kind) if kind in CALL_KINDS:
+                    self._calls += 1
+                    try:
+                        check_call_count(self._calls, self._limits)
+                    except TooLargeError as error:
+                        return [*out, *self._drop(), fault_of(error)]
+                    self._hold(event)
+                case _ if self._held:
                     self._hold(event)
                 case _:
                     out.append(event)
@@ -288,6 +298,12 @@ def check_call_count(count: int, limits: Limits) -> None:
     """
     if count > limits.max_calls:
         raise TooLargeError("max_calls", limits.max_calls)
+
+
+def fault_of(error: PeerError) -> Fault:
+    """Return the fault for an upstream that broke its dialect or a limit."""
+    code = error.limit if isinstance(error, TooLargeError) else "upstream_malformed"
+    return Fault(FaultKind.UPSTREAM_BAD, f"upstream answer refused: {error}", code=code)
 
 
 class CallLimits:

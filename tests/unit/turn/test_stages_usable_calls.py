@@ -2,6 +2,7 @@
 
 import pytest
 
+from dragoman.limits import Limits
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -102,6 +103,18 @@ def test_fragments_of_a_long_call_are_held_as_one() -> None:
     out = stage.feed([end, CALLED])
 
     assert [start, ArgsDelta(1, '{"a": '), USAGE, ArgsDelta(1, "1}"), end, CALLED] == out
+
+
+def test_more_calls_than_the_limit_fail_at_once_and_nothing_is_kept() -> None:
+    stage = UsableCalls(Limits(max_calls=2))
+
+    assert [] == stage.feed([*GOOD, *GOOD])
+    (lost, fault) = stage.feed([*GOOD, *GOOD])
+
+    assert Loss("held_content_lost") == lost
+    assert isinstance(fault, Fault)
+    assert "max_calls" == fault.code
+    assert not stage.pending
 
 
 def test_free_text_of_a_custom_tool_waits_too() -> None:

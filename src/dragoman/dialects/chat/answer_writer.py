@@ -136,8 +136,11 @@ def found_sources(block: BlockStart | Block) -> tuple[SourceRef, ...] | None:
     return server.sources if isinstance(server, ServerResult) else ()
 
 
-def write_image(block: BlockStart | Block) -> list[AnswerImageOut] | None:
-    """Return the image that a block has, in OpenRouter's form; None if the block is of another tool."""
+def write_image(block: BlockStart | Block, index: int) -> list[AnswerImageOut] | None:
+    """Return the image that a block has, in OpenRouter's form; None if the block is of another tool.
+
+    `index` is the number of images before it: OpenAI's SDK joins the lists of a stream by it.
+    """
     server = block.server
     if server is None or server.does is not ServerKind.IMAGE:
         return None
@@ -145,7 +148,7 @@ def write_image(block: BlockStart | Block) -> list[AnswerImageOut] | None:
     if image is None:
         return []
     url = image.url or f"data:{image.media_type};base64,{image.data}"
-    return [AnswerImageOut(AnswerImageUrl(url))]
+    return [AnswerImageOut(AnswerImageUrl(url), index)]
 
 
 # --- reasoning details ----------------------------------------------------------------------------
@@ -360,6 +363,7 @@ class ChatWriter:
         self._annotations: list[AnnotationOut] = []
         self._sources: list[SourceRef] = []  # that searches found
         self._searched = False  # a search ran
+        self._images = 0  # so far
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> None:
@@ -508,8 +512,9 @@ class ChatWriter:
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 return self._begin_call(event)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                made, found = write_image(event), found_sources(event)
+                made, found = write_image(event, self._images), found_sources(event)
                 if made is not None:
+                    self._images += len(made)
                     return self._chunk(b'{"images":%b}' % _encode(made)) if made else b""
                 if found is None:
                     detail = event.vendor

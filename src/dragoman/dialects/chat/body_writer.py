@@ -97,7 +97,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 message.tool_calls.append(_call(index, block, names, exchange))
             case _:
-                message.images += write_image(block) or ()
+                message.images += write_image(block, len(message.images)) or ()
                 # The rest of a vendor's own block has no place here.
                 sources += found_sources(block) or ()
         last = block.kind

@@ -755,6 +755,7 @@ class AnswerImageIn(Struct, gc=False):
 
 class AnswerImageOut(Struct, gc=False):
     image_url: AnswerImageUrl
+    index: int
     type: str = "image_url"
 
 

@@ -17,7 +17,6 @@ from msgspec import structs
 from dragoman.dialects import dialect
 from dragoman.dialects.stored_responses import error_event, is_last_event
 from dragoman.errors import PeerError, TooLargeError
-from dragoman.exchange_setup import fault_of
 from dragoman.gateway.accept import admit, may_name, read_client_request
 from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
@@ -32,6 +31,7 @@ from dragoman.redaction import hide_in_json
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind, Usage
+from dragoman.turn.stages import fault_of
 from dragoman.wire.sse import SSEReader
 
 _OWN: Final = Route(to=())
