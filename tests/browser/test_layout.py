@@ -30,7 +30,7 @@ def views(story: Served) -> list[str]:
 
 
 def settle(page: Page) -> None:
-    page.wait_for_selector("main > *")
+    expect(page.locator("main h1")).to_have_count(1)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     page.wait_for_timeout(100)
 
