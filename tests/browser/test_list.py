@@ -248,7 +248,8 @@ def test_prefix_keys_theme_and_help(page: Page, story: Served) -> None:
     page.reload()
     page.wait_for_selector(f"{ROWS} .cover[href]")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    page.locator("main").press("g")  # a page that was just loaded may lose keys until something has the focus
+    # A page that was just loaded may lose keys until something has the focus.
+    page.locator("main").press("g")
     page.keyboard.press("p")
     page.wait_for_url("**/inspector/playground")
     expect(page.locator(".tabs [aria-current]")).to_have_text("Playground")
