@@ -116,7 +116,7 @@ def answer_stages(
     stages: list[Stage] = [
         *native_stages(exchange, model=model, native_format=native_format, tools=tools)
     ]
-    if exchange.profile.tool_calls == "whole":
+    if exchange.profile.tool_calls == "whole" or not exchange.half_calls:
         stages.append(WholeCalls())
     request = exchange.request
     if request is not None and (names := _server_names(request.tools, None)):

@@ -196,6 +196,8 @@ class UsableCalls:
     And the upstream can be asked again as long as nothing was sent.  Readers bound the size of an answer; the
     number of calls is checked here, because many small calls take more memory than their bytes.
 
+    `WholeCalls` comes before it, so that a long call is one delta.
+
     An answer that was cut by a limit or a filter is released unchanged: its finish reason reports the cut.
     """
 
@@ -203,9 +205,6 @@ class UsableCalls:
         self._limits = limits
         self._calls = 0
         self._held: list[Event] = []  # everything since the first call
-        self._fragments: list[
-            str
-        ] = []  # of arguments, to be joined to the delta that was held last
         self._name = ""  # of the last call
         self._unusable = ""  # the name of the first call that cannot be used
 
@@ -241,27 +240,11 @@ class UsableCalls:
         return out
 
     def _hold(self, event: Event) -> None:
-        match event:
-            case ArgsDelta(json=text) | InputDelta(text=text) if self._fragments:
-                self._fragments.append(text)
-                return
-            case ArgsDelta(json=text) | InputDelta(text=text):
-                self._fragments.append(text)
-            case _:
-                self._join()
         self._held.append(event)
         if isinstance(event, BlockStart):
             self._name = event.name
         elif isinstance(event, BlockEnd) and not event.complete:
             self._unusable = self._unusable or self._name
-
-    def _join(self) -> None:
-        """Join the deltas that came one after another: a long call has very many."""
-        if len(self._fragments) > 1:
-            last, text = self._held[-1], "".join(self._fragments)
-            joined = {"json" if isinstance(last, ArgsDelta) else "text": text}
-            self._held[-1] = structs.replace(last, **joined)
-        self._fragments = []
 
     def _end(self, finish: Finish) -> list[Event]:
         if not self._unusable or finish.reason not in _FINISHED:
@@ -275,9 +258,9 @@ class UsableCalls:
 
     def _drop(self) -> list[Event]:
         """Drop what was held; return what was found and counted in it."""
-        held, self._held, self._fragments = self._held, [], []
-        kept = [event for event in held if isinstance(event, Loss | Usage)]
-        return [*kept, Loss("held_content_lost")]
+        held, self._held = self._held, []
+        lost = Loss("held_content_lost")
+        return [*(one for one in held if isinstance(one, Loss | Usage) and one != lost), lost]
 
 
 def _begins_call(event: Event) -> bool:

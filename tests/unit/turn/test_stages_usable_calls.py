@@ -94,15 +94,12 @@ def test_calls_of_an_answer_that_failed_do_not_leave_and_that_is_reported() -> N
     assert [*TEXT, USAGE, Loss("held_content_lost"), fault] == out
 
 
-def test_fragments_of_a_long_call_are_held_as_one() -> None:
-    start, _, end = GOOD
+def test_content_that_two_stages_have_lost_is_reported_once() -> None:
+    lost, fault = Loss("held_content_lost"), Fault(FaultKind.TIMEOUT, "slow")
     stage = UsableCalls()
-    for fragment in (start, ArgsDelta(1, '{"a'), ArgsDelta(1, '": '), USAGE, ArgsDelta(1, "1}")):
-        stage.feed([fragment])
+    stage.feed(GOOD)
 
-    out = stage.feed([end, CALLED])
-
-    assert [start, ArgsDelta(1, '{"a": '), USAGE, ArgsDelta(1, "1}"), end, CALLED] == out
+    assert [lost, fault] == stage.feed([lost, fault])
 
 
 def test_more_calls_than_the_limit_fail_at_once_and_nothing_is_kept() -> None:
@@ -121,7 +118,7 @@ def test_free_text_of_a_custom_tool_waits_too() -> None:
     custom = BlockStart(0, BlockKind.CUSTOM_CALL, "c", "patch")
     stage = UsableCalls()
 
-    assert [] == stage.feed([custom, InputDelta(0, "+a\n"), InputDelta(0, "-b")])
+    assert [] == stage.feed([custom, InputDelta(0, "+a\n-b")])
     assert [custom, InputDelta(0, "+a\n-b"), BlockEnd(0), CALLED] == stage.feed(
         [BlockEnd(0), CALLED]
     )
