@@ -58,7 +58,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 
     max_request_bytes: int = 64 * MIB
     max_json_items: int = 1_000_000
-    max_json_escapes: int = 8_000_000
+    max_json_escapes: int = 4_000_000
     max_messages: int = 100_000
     max_parts: int = 200_000
     max_tools: int = 10_000

@@ -249,9 +249,9 @@ def from_clients() -> dict[str, Case]:
             f"{client}: call ids that are all the same": plain._replace(
                 body=lambda sends=sends, client=client, name=name: sends(**{name: ids(client)}),
             ),
-            f"{client}: 60 MB of text, 7 MB of it escaped": plain._replace(
+            f"{client}: 60 MB of text, 7 MB of it escapes": plain._replace(
                 body=lambda sends=sends, name=name: sends(
-                    **{name: [{"role": "user", "content": ('"' + "a" * 6) * (7 * MIB)}]}
+                    **{name: [{"role": "user", "content": ('"' + "a" * 14) * (7 * MIB // 2)}]}
                 ),
             ),
             f"{client}: 60 MB of escaped text": plain._replace(
@@ -367,7 +367,7 @@ def from_upstreams() -> dict[str, Case]:
         "responses",
         "responses",
         partial(request, "responses", "responses"),
-        reply=lambda: Reply(200, complete("responses", ("a" * 7 + '"') * (7 * MIB))),
+        reply=lambda: Reply(200, complete("responses", ("a" * 15 + '"') * (7 * MIB // 2))),
         path="/v1/responses/compact",
     )
     for client in FIXED_PATHS:
@@ -402,7 +402,7 @@ def of_gemini() -> dict[str, Case]:
     frame = b"data: %b\n\n"
     many_parts = b'{"role":"user","parts":[{"text":"a"}]}'
     snake = b'{"role":"user","parts":[{"file_data":{"file_uri":"https://a.example/a","mime_type":"image/png"}}]}'
-    text = dump([{"role": "user", "parts": [{"text": ('"' + "a" * 6) * (7 * MIB)}]}])
+    text = dump([{"role": "user", "parts": [{"text": ('"' + "a" * 14) * (7 * MIB // 2)}]}])
     own = client._replace(
         upstream="gemini", path="/v1beta/models/gemini/m:streamGenerateContent?alt=sse"
     )
@@ -417,7 +417,7 @@ def of_gemini() -> dict[str, Case]:
         "gemini: a million contents": client._replace(
             body=lambda: contents(many(many_parts)), status=413, says="max_json_items"
         ),
-        "gemini: 60 MB of text, 7 MB of it escaped": client._replace(body=lambda: contents(text)),
+        "gemini: 60 MB of text, 7 MB of it escapes": client._replace(body=lambda: contents(text)),
         "gemini to chat: one event of 30 MB": stream._replace(reply=lambda: large),
         "gemini to gemini: one event of 30 MB": own._replace(
             body=lambda: contents(b"[%b]" % many_parts), reply=lambda: large

@@ -554,11 +554,12 @@ def _snake_names(shape: Shape, found: dict[str, str]) -> dict[str, str]:
 
 # Older SDKs write one name with an underscore in front.
 _RENAMED: Final = {**_snake_names(_REQUEST, {}), "_responseJsonSchema": "responseJsonSchema"}
+# To look for the underscore first takes a sixth of the time in a text that is full of quotes.
 _SNAKE: Final = re.compile(
-    b'"(?:' + b"|".join(re.escape(name.encode()) for name in sorted(_RENAMED)) + b')"'
+    b'"(?=[a-z]*_)(?:' + b"|".join(re.escape(name.encode()) for name in sorted(_RENAMED)) + b')"'
 )
 _LONGEST: Final = max(map(len, _RENAMED)) + 2
-_SEARCHED_BYTES: Final = 1024 * 1024  # at once: other threads wait for a search
+_SEARCHED_BYTES: Final = 128 * 1024  # at once, about a millisecond: other threads wait for a search
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
