@@ -5,7 +5,14 @@ import time
 
 import pytest
 from tools.fuzz.judge import COSTS, Cost, judge, judge_growth
+from tools.fuzz.kept_text import find_lost
 from tools.fuzz.targets import TARGETS, Choice, Target
+
+from dragoman.answer_reader import AnswerReader
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.turn.events import ArgsDelta, Fault, FaultKind, ReasoningDelta, TextDelta
+from dragoman.turn.losses import Loss
+from tests.support.corpus import Case, corpus, drive
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -78,3 +85,68 @@ def test_linear_work_passes() -> None:
 def test_quadratic_memory_fails() -> None:
     with pytest.raises(AssertionError, match="bytes of memory each"):
         judge_growth(Target(keep_prefixes, list), Choice.of(b"\0\0\0abc"), (MEMORY,))
+
+
+# --- no text is lost ------------------------------------------------------------------------------
+
+DELTAS = (TextDelta, ReasoningDelta, ArgsDelta)
+
+
+def plain_cases(dialect: str, kind: type) -> list[Case]:
+    """Return streams that came to their end, with content of that kind, and without a repair of it."""
+    excused = (
+        "chunk_",
+        "args_",
+        "call_",
+        "content_",
+        "late_",
+        "part_",
+        "choice_",
+        "held_",
+        "block_index",
+    )
+    return [
+        case
+        for case in corpus(dialect)
+        if not isinstance(case.events[-1], Fault)
+        and any(isinstance(event, kind) for event in case.events)
+        and not any(isinstance(one, Loss) and one.code.startswith(excused) for one in case.events)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+@pytest.mark.parametrize("kind", DELTAS)
+def test_a_delta_that_is_missing_is_noticed(dialect: str, kind: type) -> None:
+    noticed = 0
+    for case in plain_cases(dialect, kind):
+        reader = AnswerReader(source=dialect, native_format="none")
+        events = drive(reader, [case.stream])
+        at = next(at for at, event in enumerate(events) if isinstance(event, kind))
+
+        assert "" == find_lost(dialect, case.stream, events)
+        noticed += bool(find_lost(dialect, case.stream, [*events[:at], *events[at + 1 :]]))
+
+    # Some streams have content only where `find_lost` does not look, such as a list of reasoning details.
+    assert noticed >= max(1, len(plain_cases(dialect, kind)) // 2)
+
+
+def test_missing_text_is_excused_by_a_loss_or_a_failure_that_names_it() -> None:
+    case = next(case for case in plain_cases("chat", TextDelta))
+    *events, end = [one for one in drive(case.reader(), [case.stream]) if not isinstance(one, TextDelta)]  # fmt: skip
+
+    assert find_lost("chat", case.stream, [*events, end])
+    assert "" == find_lost("chat", case.stream, [*events, Loss("content_after_finish"), end])
+    assert "" == find_lost("chat", case.stream, [*events, Fault(FaultKind.OVERLOADED, "full")])
+    truncated = Fault(FaultKind.UPSTREAM_BAD, "cut", code="upstream_truncated")
+    assert find_lost("chat", case.stream, [*events, truncated])
+
+
+def test_a_malformed_event_excuses_the_text_of_one_event() -> None:
+    def event(text: str) -> bytes:
+        return b'data: {"choices":[{"delta":{"content":"%s"}}]}\n\n' % text.encode()
+
+    stream = event("one ") + event("two ") + event("three")
+    loss = Loss("chunk_malformed")
+
+    assert "" == find_lost("chat", stream, [TextDelta(0, "one two "), loss])
+    assert "text: 'two '" == find_lost("chat", stream, [TextDelta(0, "one "), loss])

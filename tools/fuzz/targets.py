@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
+from tools.fuzz.kept_text import find_lost
 
+from dragoman.answer_reader import AnswerReader
 from dragoman.checker.checker import Checker
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.envelopes import Sealer, is_envelope
@@ -29,6 +31,7 @@ from dragoman.translate import Translator, translate_body, translate_error
 from dragoman.translate_requests import translate_request
 from dragoman.transport.connection import Connection, Server
 from dragoman.transport.failures import TransportError
+from dragoman.turn.events import Event
 from dragoman.wire.sse import SSEReader
 
 CORPUS: Final = Path(__file__).parents[2] / "tests" / "corpus"
@@ -133,6 +136,7 @@ def _directions(choice: Choice) -> tuple[str, str]:
 
 def _stream(choice: Choice) -> None:
     source, target = _directions(choice)
+    _keep_text(source, choice)
     whole = _translated(source, target, [choice.data])
     cut = _translated(source, target, choice.pieces())
     if source == target:
@@ -148,6 +152,19 @@ def _translated(source: str, target: str, pieces: Iterable[bytes]) -> tuple[byte
     translator = Translator(source=source, target=target, model="kimi-k2", seed="s")
     written = b"".join(map(translator.feed, pieces)) + translator.close()
     return written, {loss.code for loss in translator.losses}
+
+
+def _keep_text(source: str, choice: Choice) -> None:
+    reader = AnswerReader(source=source, native_format="none", seed="s")
+    events: list[Event] = []
+    try:
+        for piece in choice.pieces():
+            events += reader.feed(piece)
+        events += reader.close()
+    except ProtocolError:
+        return
+    lost = find_lost(source, choice.data, events)
+    assert not lost, f"the events lack {lost}"
 
 
 def _body(choice: Choice) -> None:

@@ -152,8 +152,6 @@ class MessagesReader:
         if message.type == "error" or _given(message.error):
             self.assembler.fault(decode_fault(0, body))
             return
-        if message.content is None:
-            raise MalformedError("the answer has no content", path="$.content")
         self._whole(message)
 
     # --- the message ------------------------------------------------------------------------------
@@ -171,6 +169,8 @@ class MessagesReader:
             self._blocks.stop(self._blocks.count - 1)
 
     def _whole(self, message: schema.WireMessage) -> None:
+        if message.content is None:
+            raise MalformedError("the answer has no content", path="$.content")
         self._start(message, cut=FINISH_REASONS.get(message.stop_reason or "") in CUT_REASONS)
         self._note_end(message.stop_reason, message.stop_sequence, message.stop_details)
         self._finish()

@@ -291,6 +291,8 @@ class Blocks:
             ending = arguments.end()
             given = text + ending.text if ending.whole else wrapped_text(joined)
             fields["input"] = Raw(given.encode())
+            for code in ending.losses if ending.whole else ("args_invalid",):
+                self._assembler.loss(code, f"block {block.number}")
         fields |= {name: Raw(encode(text)) for name, text in block.content.items()}
         if not fields:
             return block.raw

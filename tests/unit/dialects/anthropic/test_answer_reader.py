@@ -242,7 +242,28 @@ def test_cut_input_of_a_vendors_call_is_wrapped() -> None:
     start, failed = [event for event in events if isinstance(event, BlockStart)]
     assert ServerResult(ServerKind.WEB_SEARCH, error="unavailable") == failed.server
     assert {"_raw": '{"query":"os'} == msgspec.json.decode(start.raw)["input"]
-    assert ["block_unclosed"] == losses(events)
+    assert ["block_unclosed", "args_invalid"] == losses(events)
+
+
+def test_text_behind_the_input_of_a_vendors_call_is_reported() -> None:
+    events = read(
+        START,
+        begin(0, type="server_tool_use", id="s1", name="web_search", input={}),
+        delta(0, "input_json_delta", partial_json='{"query":"oslo"} and Rome'),
+        stop(0),
+        *END,
+    )
+
+    start = next(event for event in events if isinstance(event, BlockStart))
+    assert {"query": "oslo"} == msgspec.json.decode(start.raw)["input"]
+    assert ["args_trailing"] == losses(events)
+
+
+def test_whole_message_without_content_inside_a_stream_does_not_end_it() -> None:
+    events = read(START, {"type": "message"}, begin(0, type="text", text="Hi."), stop(0), *END)
+
+    assert "Hi." == fold(events).text
+    assert ["chunk_malformed"] == losses(events)
 
 
 @pytest.mark.parametrize(
