@@ -1,6 +1,7 @@
 """SECURITY.md: the tests that its claims name exist, and its limits are those of the program."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 from msgspec import NODEFAULT, inspect, structs
@@ -92,3 +93,62 @@ def test_every_other_bound_of_the_settings_has_its_default_and_a_test() -> None:
         rows |= dict(zip(named, values * len(named) if len(values) == 1 else values, strict=False))
 
     assert expected == rows
+
+
+# --- bounds that no setting changes ---
+
+_FIXED = re.compile(r"^\| [^|]+ \| ([\d,]+) \| `([\w.]+)\.(\w+)` \| ([^|]+) \|$", re.MULTILINE)
+_CONSTANT = re.compile(r"^(_?(?:[A-Z]+_)*(?:MAX|MOST)_\w+)(?:: Final)? =", re.MULTILINE)
+_KEEPING = ("gateway", "transport", "inspector/live.py", "inspector/api.py", "inspector/views.py")
+# What one request, one line, one step or one entry has of something.
+_NOT_KEPT = {
+    "gateway.admission._MAX_RETRY_SECONDS",
+    "gateway.client_stream.MAX_WRITE_BYTES",
+    "gateway.config.environment.MAX_FILE_BYTES",
+    "gateway.config.environment.MAX_SECRET_BYTES",
+    "gateway.config.read.MAX_NUMBER",
+    "gateway.config.read._MAX_DEPTH",
+    "gateway.headers._MAX_VALUE_CHARS",
+    "gateway.headers._MAX_WARNINGS_CHARS",
+    "gateway.logging._MAX_ITEMS",
+    "gateway.logging._MAX_REMEMBERED",
+    "gateway.models._MAX_PAGE",
+    "gateway.reasoning_hosts._MAX_MESSAGE_CHARS",
+    "gateway.reasoning_hosts._MAX_MODEL_CHARS",
+    "gateway.reasoning_memory._MAX_ALIKE",
+    "gateway.reasoning_memory._MAX_EXACT",
+    "gateway.request_context._MAX_REASON_CHARS",
+    "gateway.request_context._MAX_SECONDS_DIGITS",
+    "gateway.state.notes.MAX_NAMES",
+    "gateway.target_order._MAX_CHARS",
+    "gateway.token_counting._MAX_BYTES",
+    "gateway.traces._MOST_CHARS",
+    "gateway.upstream_request._MAX_TOKENS",
+    "inspector.api._MOST_NUMBER",
+}
+
+
+def test_every_fixed_bound_has_the_value_of_the_code_and_a_test() -> None:
+    rows = _FIXED.findall(PAGE)
+
+    assert len(rows) > 30
+    assert all(_TEST.search(tests) for *_, tests in rows)
+    assert [] == [
+        (name, value)
+        for value, module, name, _ in rows
+        if value != f"{getattr(import_module(f'dragoman.{module}'), name):,}"
+    ]
+
+
+def test_every_bound_of_what_is_kept_is_in_the_table() -> None:
+    source = ROOT / "src/dragoman"
+    found = {
+        f"{'.'.join(file.relative_to(source).with_suffix('').parts)}.{name}"
+        for where in _KEEPING
+        for file in ([source / where] if where.endswith(".py") else (source / where).rglob("*.py"))
+        for name in _CONSTANT.findall(file.read_text("utf-8"))
+    }
+    listed = {f"{module}.{name}" for _, module, name, _ in _FIXED.findall(PAGE)}
+
+    assert [] == sorted(found - listed - _NOT_KEPT)
+    assert set() == _NOT_KEPT - found
