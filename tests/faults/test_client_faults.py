@@ -5,21 +5,23 @@ For each fault: the gateway ends the upstream's response, the next request is se
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
-from tests.support.chaos import ChaosProxy, Fault, chaos
-from tests.support.gateway import FIXED_PATHS, PATHS, Stand, stand
+from tests.support.chaos import ChaosProxy, Direction, Event, Fault, chaos
+from tests.support.gateway import DIALECTS, Stand, stand
 from tests.support.peers import nothing_left
-from tests.support.simulator import question
+from tests.support.simulator import question, wire
 from tests.support.views import seen
 
 TEXT = "It rains in Ulm, as it often does in November."
+FOLLOWING = dict(zip(DIALECTS, (*DIALECTS[1:], DIALECTS[0]), strict=True))  # the upstream's dialect
 SLOWLY = "+pace:50"  # milliseconds between the chunks of the upstream, of which there are hundreds
 
 
@@ -35,21 +37,22 @@ class Case(NamedTuple):
 
 
 PIECES = (Fault(piece=1), Fault("to_server", piece=1), Fault("to_server", piece=9, pause=0.001))
-WHOLE = [Case(dialect, fault) for dialect in FIXED_PATHS for fault in PIECES]
+WHOLE = [Case(dialect, fault) for dialect in DIALECTS for fault in PIECES]
+
+
+def sample(direction: Direction, events: Sequence[Event], places: Sequence[int]) -> list[Case]:
+    """Return cases in which each dialect has each event, and each place has half of the dialects."""
+    return [
+        Case(dialect, Fault(direction, event=event, after=after))
+        for number, (event, after) in enumerate(product(events, places))
+        for dialect in DIALECTS[number % 2 :: 2]
+    ]
+
+
 # Before and within the head of the response, and within its first events.
-LEAVING = [
-    Case(dialect, Fault(event=event, after=after))
-    for dialect in FIXED_PATHS
-    for event in ("reset", "close", "close_sender")
-    for after in (0, 40, 600)
-]
+LEAVING = sample("to_client", ("reset", "close", "close_sender"), (0, 40, 600))
 # Within the head of the request, and within its body.
-UNFINISHED = [
-    Case(dialect, Fault("to_server", event=event, after=after))
-    for dialect in FIXED_PATHS
-    for event in ("reset", "close", "half_close", "stall")
-    for after in (10, 300)
-]
+UNFINISHED = sample("to_server", ("reset", "close", "half_close", "stall"), (10, 300))
 CASES = [*WHOLE, *LEAVING, *UNFINISHED]
 
 
@@ -68,10 +71,13 @@ def world() -> Iterator[World]:
 
 async def ask(url: str, case: Case, text: str = TEXT, quirks: str = "") -> bytes:
     said = f"sim: say {text}\n# {case.name}"
-    body = question(case.dialect, f"chat/plain+chunk:8{quirks}", said)
+    upstream = FOLLOWING[case.dialect]
+    path, body = wire(
+        case.dialect, question(case.dialect, f"{upstream}/plain+chunk:8{quirks}", said)
+    )
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as http,
-        http.post(url + PATHS[case.dialect], json=body) as response,
+        http.post(url + path, json=body) as response,
     ):
         return await response.read()
 

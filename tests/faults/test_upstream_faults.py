@@ -23,7 +23,7 @@ from dragoman.gateway.config.settings import (
 from tests.support.chaos import ChaosProxy, Event, Fault, chaos
 from tests.support.chat import payloads
 from tests.support.endings import judge_failed_stream
-from tests.support.gateway import DIALECTS, FIXED_PATHS, stand
+from tests.support.gateway import DIALECTS, stand
 from tests.support.peers import nothing_left
 from tests.support.serving import simulating
 from tests.support.simulator import WEATHER, question, wire
@@ -36,7 +36,7 @@ CALL = ("get_weather", {"city": "Ulm", "unit": "celsius", "days": 3})
 SAID = f"sim: think {THOUGHT}\nsim: say {TEXT}\nsim: call {CALL[0]} {json.dumps(CALL[1])}"
 FIRST, NEXT = "plain+chunk:8", "plain+chunk:9"  # models of the first request and of the next one
 SECONDS = 1.0  # timeouts of the gateway for the first one, if its upstream stalls
-FOLLOWING = dict(zip(FIXED_PATHS, (*FIXED_PATHS[1:], FIXED_PATHS[0]), strict=True))
+FOLLOWING = dict(zip(DIALECTS, (*DIALECTS[1:], DIALECTS[0]), strict=True))
 PIECES = (Fault(piece=1), Fault(piece=7, pause=0.001), Fault("to_server", piece=1))
 BREAKS: tuple[Event, ...] = ("reset", "close", "half_close", "stall", "close_sender")
 
@@ -60,27 +60,22 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     found = []
-    for upstream in FIXED_PATHS:
+    for upstream in DIALECTS:
         following = FOLLOWING[upstream]
         found += [Case(following, upstream, True, one) for one in PIECES]
         found += [Case(following, upstream, False, one) for one in PIECES]
         found += [Case(upstream, upstream, True, one) for one in PIECES]
-        for event in BREAKS:
+        for first, event in enumerate(BREAKS):
             broken = Fault(event=event)
             # None, within the status line, within the head, within the body, and almost all.
-            for place in (0, 1, 60, 0.3, 0.5, 0.7, 0.99):
-                # Each reader and each writer once, and each dialect to itself.
-                for client in (upstream, following):
-                    found.append(Case(client, upstream, True, broken, place))
+            for number, place in enumerate((0, 1, 60, 0.3, 0.5, 0.7, 0.99), first):
+                # Each reader and each writer, and each dialect to itself: by turns.
+                client = (upstream, following)[number % 2]
+                found.append(Case(client, upstream, True, broken, place))
                 found.append(Case(upstream, following, False, broken, place))
             request = Fault("to_server", event=event)
             # Within the head of the request and within its body.
             found += [Case(upstream, upstream, True, request, place) for place in (0, 10, 500)]
-    # A sample for Gemini: its reader, its writer, and itself.
-    for client, upstream in (("gemini", "chat"), ("anthropic", "gemini"), ("gemini", "gemini")):
-        found.append(Case(client, upstream, True, PIECES[0]))
-        broken = [Fault(event=event) for event in BREAKS]
-        found += [Case(client, upstream, True, one, at) for one in broken for at in (0.5, 0.99)]
     return found
 
 
