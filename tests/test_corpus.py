@@ -97,3 +97,25 @@ def _renders_as_pinned(case: Case, target: str) -> None:
     assert out.endswith(b"\n\n")
     if pinned.exists():
         assert pinned.read_bytes().decode() == out.decode()
+
+
+@each_dialect
+def test_a_complete_answer_reports_what_its_stream_reports(name: str) -> None:
+    check_all([(case, name) for case in every_case()], _reports_the_same)
+
+
+def _reports_the_same(case: Case, target: str) -> None:
+    """The writer of streams and that of bodies drop the same things, and both say so."""
+    events = for_client(drive(case.reader(), [case.stream]), target)
+    answer = fold(events)
+    if answer.finish is None:
+        return
+    writer = dialect(target).writer(case.exchange(target))
+    for event in events:
+        writer.send(event)
+    losses: list[Loss] = []
+    dialect(target).encode_body(answer, case.exchange(target), losses)
+
+    assert {(one.code, one.detail) for one in writer.losses} == {
+        (one.code, one.detail) for one in losses
+    }

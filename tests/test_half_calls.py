@@ -448,7 +448,7 @@ def what_is_run(events: list[Event], exchange: Exchange) -> dict[str, Run]:
             continue
         found[f"{name} stream"] = run
         if answer.fault is None:
-            body = msgspec.json.decode(to.encode_body(answer, exchange))
+            body = msgspec.json.decode(to.encode_body(answer, exchange, []))
             found[f"{name} body"] = RUN_BODY[name](body)
     return found
 
@@ -587,7 +587,7 @@ def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
         given = for_client(events, name)
         answer = fold(given)
         stream = events_of(b"".join(map(writer.send, given)))
-        body = msgspec.json.decode(to.encode_body(answer, exchange))
+        body = msgspec.json.decode(to.encode_body(answer, exchange, []))
         match name:
             case "chat":
                 reasons = [choice["finish_reason"] for one in stream for choice in one["choices"]]

@@ -72,7 +72,7 @@ def _accumulates_what_the_body_holds(case: Case, target: str) -> None:
                 accumulate(target, stream)
         return
     exchange = case.exchange(target)
-    body = dialect(target).encode_body(answer, exchange)
+    body = dialect(target).encode_body(answer, exchange, [])
 
     expected = plain(target, msgspec.json.decode(body))
 

@@ -111,7 +111,7 @@ def test_a_whole_answer_gives_what_the_stream_gives(name: str, data: st.DataObje
     if name == "anthropic" and (cut or not all(call.complete for call in answer.call_blocks)):
         return  # a body has text in the place of half a call, and cannot show that its last is whole
 
-    read_answer(frames, dialect(name).encode_body(answer, exchange))
+    read_answer(frames, dialect(name).encode_body(answer, exchange, []))
 
     read = fold(frames.assembler.take())
     # One Chat message does not tell in which order its kinds came, nor so whether a refusal was the last.

@@ -149,7 +149,8 @@ class Dialect:
     # Frames of a stream, and complete bodies, to events.
     frame_reader: Callable[[Exchange], FrameReader]
     writer: Callable[[Exchange], Writer]
-    encode_body: Callable[[Answer, Exchange], bytes]
+    # A complete answer; what cannot be said is added to the losses.
+    encode_body: Callable[[Answer, Exchange, list[Loss]], bytes]
     # HTTP status and error body to a fault, and back.
     decode_fault: Callable[[int, bytes], Fault]
     encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id

@@ -379,7 +379,8 @@ def _outputs(events: list[Event], tools: tuple[Tool, ...] | None) -> Iterator[tu
         target = dialect(name)
         answer = fold(events if target.half_calls else UsableCalls().feed(events))
         if answer.fault is None:
-            body = target.encode_body(answer, make_exchange(target=target, tools=tools, seed=_SEED))
+            exchange = make_exchange(target=target, tools=tools, seed=_SEED)
+            body = target.encode_body(answer, exchange, [])
         else:
             _, body = target.encode_fault(answer.fault, "")
         yield name, msgspec.json.format(body, indent=2).decode()

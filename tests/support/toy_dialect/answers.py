@@ -136,7 +136,7 @@ def _event(fields: object) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(fields)
 
 
-def encode_body(answer: Answer, exchange: Exchange) -> bytes:
+def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
     ids = exchange.call_ids
     done = [
         {"id": ids.of(index, one.call_id), "name": one.name, "with": one.text}

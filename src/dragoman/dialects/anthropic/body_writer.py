@@ -19,6 +19,7 @@ from dragoman.dialects.anthropic.errors import encode_fault
 from dragoman.dialects.encoding import encode
 from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind
+from dragoman.turn.losses import Loss
 from dragoman.turn.tools import wire_name
 
 OutBlock: TypeAlias = (
@@ -31,12 +32,12 @@ _REFUSAL: Final = BlockKind.REFUSAL  # an attribute of an enum costs as much as 
 # --- whole answers -------------------------------------------------------------------------------
 
 
-def encode_body(answer: Answer, exchange: Exchange) -> bytes:
-    """Return a complete answer."""
+def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
+    """Return a complete answer; add what it cannot say to the losses."""
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]
-    content = _Content(exchange)
+    content = _Content(exchange, losses)
     for index, block in enumerate(answer.blocks):
         content.add(index, block)
     who = message_identity(answer.start, exchange)
@@ -58,11 +59,12 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
 class _Content:
     """The content of a whole answer."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, losses: list[Loss]) -> None:
         self.blocks: list[OutBlock] = []
         self._ids = exchange.call_ids
-        self._sealing = Sealing(exchange, [])
-        self._server = ServerBlocks(exchange, [])
+        self._losses = losses
+        self._sealing = Sealing(exchange, losses)
+        self._server = ServerBlocks(exchange, losses)
         self._last: BlockKind | None = None
 
     def add(self, index: int, block: Block) -> None:
@@ -70,6 +72,8 @@ class _Content:
         match block.kind:
             case BlockKind.TEXT:
                 cited = [raw for one in block.citations if (raw := citation_of(one)) is not None]
+                if len(cited) < len(block.citations):
+                    self._losses.append(Loss("citations_dropped", f"block {index}"))
                 self.blocks.append(schema.TextBlock(block.text, cited or None))
             case BlockKind.REFUSAL:
                 self.blocks.append(schema.TextBlock(block.text))
@@ -89,6 +93,8 @@ class _Content:
             own = self._server.call(block, index, reasoned=reasoned)
         elif block.kind is BlockKind.SERVER_RESULT:
             own = self._server.result(block, index)
+        else:
+            self._losses.append(Loss("content_dropped", f"block {index}", block.vendor))
         self.blocks += [Raw(encode(one)) for one in own]
 
     def _reasoning(self, block: Block) -> None:

@@ -34,15 +34,16 @@ from dragoman.dialects.encoding import escaped
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, OpaqueKind
+from dragoman.turn.losses import Loss
 from dragoman.turn.server_tools import SourceRef
 
 
-def encode_body(answer: Answer, exchange: Exchange) -> bytes:
-    """Return a whole answer; one that failed is its error."""
+def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
+    """Return a whole answer; one that failed is its error.  Add what it cannot say to the losses."""
     if answer.fault is not None:
         return encode_error(answer.fault)
     who = completion_identity(answer.start, exchange)
-    message, records = _message(answer.blocks, exchange)
+    message, records = _message(answer.blocks, exchange, losses)
     choice = CompletionChoice(
         0,
         message,
@@ -68,7 +69,9 @@ def _with(value: Struct, fields: dict[str, Raw]) -> Raw:
     return Raw(encoded[:-1] + written_fields(fields) + b"}" if fields else encoded)
 
 
-def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionMessage, list[Raw]]:
+def _message(
+    blocks: tuple[Block, ...], exchange: Exchange, losses: list[Loss]
+) -> tuple[CompletionMessage, list[Raw]]:
     """Return the message, and the token records of its text."""
     names = CallNames(exchange)
     message = CompletionMessage("assistant", "", None, "", "", [], [], [], [])
@@ -77,6 +80,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
     thoughts: list[str] = []
     records: list[Raw] = []
     sources: list[SourceRef] = []
+    searched = False
     last: BlockKind | None = None
     for index, block in enumerate(blocks):
         match block.kind:
@@ -85,7 +89,9 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
                 texts.append(block.text)
                 for one in block.logprobs:
                     records += msgspec.json.decode(one, type=list[Raw])
-                cited = (write_annotation(one, base) for one in block.citations)
+                cited = [write_annotation(one, base) for one in block.citations]
+                if None in cited:
+                    losses.append(Loss("citations_dropped", f"block {index}"))
                 message.annotations += [one for one in cited if one is not None]
             case BlockKind.REFUSAL:
                 refusals.append(block.text)
@@ -97,13 +103,18 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionM
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 message.tool_calls.append(_call(index, block, names, exchange))
             case _:
-                message.images += write_image(block, len(message.images)) or ()
-                # The rest of a vendor's own block has no place here.
-                sources += found_sources(block) or ()
+                made, found = write_image(block, len(message.images)), found_sources(block)
+                message.images += made or ()
+                sources += found or ()
+                searched = searched or found is not None
+                if made is None and found is None:
+                    losses.append(Loss("server_block_dropped", f"block {index}", block.vendor))
         last = block.kind
     message.content = "".join(texts)
     if not message.annotations:
         message.annotations = write_sources(sources)
+    if searched and not message.annotations:
+        losses.append(Loss("server_block_dropped", detail="a search without sources"))
     message.refusal = "".join(refusals) or None
     for field in reasoning_fields(exchange):
         setattr(message, field, "".join(thoughts))

@@ -26,15 +26,16 @@ from dragoman.dialects.gemini.errors import encode_fault
 from dragoman.dialects.gemini.schema import VENDOR
 from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind, Fault, FaultKind, FinishReason, OpaqueKind
+from dragoman.turn.losses import Loss
 from dragoman.turn.tools import wire_name
 
 
-def encode_body(answer: Answer, exchange: Exchange) -> bytes:
-    """Return a complete answer."""
+def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
+    """Return a complete answer; add what it cannot say to the losses."""
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]
-    content = _Content(exchange)
+    content = _Content(exchange, losses)
     for index, block in enumerate(answer.blocks):
         content.add(index, block)
     content.end()
@@ -72,34 +73,43 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
 class _Content:
     """The parts of a whole answer."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, losses: list[Loss]) -> None:
         self.parts: list[object] = []
         self.records: list[bytes] = []
-        self.grounding = Grounding([])
+        self.grounding = Grounding(losses)
+        self._losses = losses
         self._exchange = exchange
         self._ids = exchange.call_ids
-        self._sealing = Sealing(exchange, [])
+        self._sealing = Sealing(exchange, losses)
         self._shown = shows_thoughts(exchange)
         self._texts = 0
 
     def add(self, index: int, block: Block) -> None:
         match block.kind:
-            case BlockKind.TEXT | BlockKind.REFUSAL:
+            case BlockKind.TEXT:
+                self._text(block)
+            case BlockKind.REFUSAL:
+                self._losses.append(Loss("refusal_as_text", f"block {index}"))
                 self._text(block)
             case BlockKind.REASONING:
                 self._reasoning(block)
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
                 self._call(index, block)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
-                self._vendor_block(block)
+                self._vendor_block(index, block)
 
-    def _vendor_block(self, block: Block) -> None:
+    def _vendor_block(self, index: int, block: Block) -> None:
         if block.vendor == VENDOR:
             self.parts.append(block.raw)
-        elif not self.grounding.note(block.server) and (
-            part := foreign_part(block, self._exchange)
-        ):
+            return
+        if self.grounding.note(block.server):
+            return
+        part = foreign_part(block, self._exchange)
+        if part:
             self.parts.append(Raw(part))
+        elif part is None:
+            code = "content_dropped" if block.kind is BlockKind.OPAQUE else "server_block_dropped"
+            self._losses.append(Loss(code, f"block {index}", block.vendor))
 
     def end(self) -> None:
         """Add the state that no call carries, and a part if there is none."""

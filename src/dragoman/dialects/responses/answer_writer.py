@@ -555,9 +555,10 @@ def _wants_encrypted(exchange: Exchange) -> bool:
     return request.store is False or "reasoning.encrypted_content" in request.include
 
 
-def encode_body(answer: Answer, exchange: Exchange) -> bytes:
-    """Return the complete response: what the last event of its stream carries."""
+def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
+    """Return the complete response: what the last event of its stream carries.  Add what it cannot say to the losses."""
     writer = ResponsesWriter(exchange)
     for event in unfold(answer):
         writer.send(event)
+    losses += writer.losses
     return writer.response

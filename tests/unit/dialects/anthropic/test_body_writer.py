@@ -116,7 +116,7 @@ def test_a8b_sdk_accumulates_from_the_stream_what_the_body_holds(events: list[Ev
     writer = DIALECT.writer(known)
     stream = b"".join(writer.send(event) for event in events)
 
-    body = DIALECT.encode_body(fold(events), known)
+    body = DIALECT.encode_body(fold(events), known, [])
 
     expected = without_nulls(msgspec.json.decode(body))
     assert expected == without_nulls(accumulate("anthropic", stream))
@@ -135,7 +135,7 @@ def test_b10_a_body_has_text_in_the_place_of_a_call_that_is_not_complete(kind: B
         Finish(FinishReason.LENGTH),
     ]
 
-    body = parse_body("anthropic", DIALECT.encode_body(fold(events), exchange()))
+    body = parse_body("anthropic", DIALECT.encode_body(fold(events), exchange(), []))
 
     assert [{"type": "text", "text": body["content"][0]["text"]}] == without_nulls(body["content"])
     assert half in body["content"][0]["text"]
@@ -144,7 +144,7 @@ def test_b10_a_body_has_text_in_the_place_of_a_call_that_is_not_complete(kind: B
 
 
 def test_body_has_every_field_of_the_vendors() -> None:
-    body = DIALECT.encode_body(fold([Start("kimi", "up"), *CASES["text"]]), exchange())
+    body = DIALECT.encode_body(fold([Start("kimi", "up"), *CASES["text"]]), exchange(), [])
 
     assert {
         "type": "message",
@@ -167,12 +167,12 @@ def test_body_has_every_field_of_the_vendors() -> None:
 def test_arguments_stand_in_the_body_byte_for_byte() -> None:
     events = [Start(), *CASES["everything"]]
 
-    assert b'"input":{"path": "."}' in DIALECT.encode_body(fold(events), exchange())
+    assert b'"input":{"path": "."}' in DIALECT.encode_body(fold(events), exchange(), [])
 
 
 def test_failed_answer_is_an_error_body() -> None:
     body = DIALECT.encode_body(
-        fold([Start(), *TEXT, Fault(FaultKind.TIMEOUT, "too slow")]), exchange()
+        fold([Start(), *TEXT, Fault(FaultKind.TIMEOUT, "too slow")]), exchange(), []
     )
 
     assert {
@@ -193,6 +193,6 @@ def test_state_that_cannot_be_carried_leaves_no_block() -> None:
         BlockEnd(1),
         Finish(FinishReason.TOOL_CALLS),
     ]
-    body = DIALECT.encode_body(fold(events), exchange(sealer=None))
+    body = DIALECT.encode_body(fold(events), exchange(sealer=None), [])
 
     assert ["tool_use"] == [block["type"] for block in msgspec.json.decode(body)["content"]]

@@ -61,7 +61,7 @@ def same_for_the_sdk(events: list[Event], known: Exchange) -> dict:
     """Say that the vendor's accumulator and our body agree; return the message."""
     writer = DIALECT.writer(known)
     stream = b"".join(writer.send(event) for event in events)
-    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known))
+    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known, []))
 
     assert _bare(body) == _bare(accumulate("chat", stream))
     return body["choices"][0]["message"]
@@ -158,7 +158,7 @@ def test_f7_custom_call_is_native_for_a_client_that_declared_it_so() -> None:
     events = custom_call('say "', 'hi"\n')
 
     said = deltas(write(events, known))
-    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known))
+    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known, []))
 
     head = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "patch", "input": ""}}
     assert {"tool_calls": [head]} == said[0]
@@ -196,7 +196,7 @@ def test_b10_cut_call_keeps_its_cut_arguments() -> None:
             one["tool_calls"][0]["function"]["arguments"]
             for one in deltas(write(events, known))[:-1]
         ]
-        body = msgspec.json.decode(DIALECT.encode_body(fold(events), known))
+        body = msgspec.json.decode(DIALECT.encode_body(fold(events), known, []))
         assert expected == "".join(said)
         assert expected == body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
 
@@ -344,7 +344,7 @@ def test_logprobs_are_kept() -> None:
 
     same_for_the_sdk(events, known)
 
-    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known))
+    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known, []))
     assert ["a", "b"] == [one["token"] for one in body["choices"][0]["logprobs"]["content"]]
 
 
@@ -367,7 +367,7 @@ def test_finish_reasons(reason: FinishReason, word: str) -> None:
 def test_g1_fault_is_an_error_and_then_done() -> None:
     fault = Fault(FaultKind.UPSTREAM_BAD, "cut", code="upstream_truncated")
     payloads = write([START, fault], exchange())
-    body = msgspec.json.decode(DIALECT.encode_body(fold([START, fault]), exchange()))
+    body = msgspec.json.decode(DIALECT.encode_body(fold([START, fault]), exchange(), []))
 
     error = {"message": "cut", "type": "server_error", "param": None, "code": "upstream_truncated"}
     assert [{"error": error}, "[DONE]"] == payloads[-2:]

@@ -228,7 +228,7 @@ def test_e5_envelopes_in_details_open_again_and_never_go_upstream() -> None:
         Usage(1, 1, final=True),
         Finish(FinishReason.STOP),
     ]
-    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known))
+    body = msgspec.json.decode(DIALECT.encode_body(fold(events), known, []))
     message = body["choices"][0]["message"]
 
     request = decode(

@@ -42,7 +42,7 @@ END = (Usage(final=True), Finish(FinishReason.STOP))
 
 
 def body_of(*events: Event, of=None):
-    return json.loads(encode_body(fold([Start("m", "i"), *events]), of or exchange()))
+    return json.loads(encode_body(fold([Start("m", "i"), *events]), of or exchange(), []))
 
 
 def parts_in(*events: Event, of=None):

@@ -509,7 +509,7 @@ def test_the_body_is_the_response_of_the_last_event() -> None:
     ]
     events, _ = written(turn)
 
-    body = DIALECT.encode_body(fold(turn), exchange())
+    body = DIALECT.encode_body(fold(turn), exchange(), [])
 
     assert events[-1]["response"] == msgspec.json.decode(body)
 
