@@ -10,8 +10,10 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Record, Route, RouteServerTools, Settings
+from dragoman.simulator.play import SimulatedImage
 from tests.support.asking import post
 from tests.support.gateway import FIXED_PATHS, Stand, settings_for, stand
+from tests.support.sdks import accumulate, parse_body
 from tests.support.search_hosts import HOSTS, WITHOUT_SEARCH, target, with_hosts
 from tests.support.simulator import question as small_question
 from tests.support.tables import in_one_test
@@ -97,6 +99,12 @@ PLACES = {
     "gemini": "groundingMetadata",
 }
 SOURCE = "https://source1.example/what-is-the-news"
+# Upstreams that make images.
+PAINTERS = {
+    "painter-responses": target("host-responses"),
+    "painter-chat": target("host-openrouter"),
+    "painter-gemini": "host-gemini/gemini-2.5-flash-image",
+}
 
 
 def make(url: str) -> Settings:
@@ -124,6 +132,9 @@ def make(url: str) -> Settings:
         Route(name="agent", match=Match(model="agent"), to=("chat/plain",)),
     )
     routes += tuple(Route(name=name, match=Match(model=name), to=(target(name),)) for name in HOSTS)
+    routes += tuple(
+        Route(name=name, match=Match(model=name), to=(to,)) for name, to in PAINTERS.items()
+    )
     return with_hosts(
         structs.replace(
             plain,
@@ -359,6 +370,55 @@ def test_claude_code_reads_links_text_and_the_count_of_its_web_search(
         return
     assert "https://source1.example/perform-a-web-search" == found[0]["url"]
     assert found[0]["title"]
+
+
+# --- images -------------------------------------------------------------------------------------------
+
+PROMPT = "A red square"
+IMAGE = SimulatedImage(PROMPT).data
+# How clients ask for an image.  Messages has no words for it, and a Gemini client's are refused: these two get one
+# that the model makes unasked.
+IMAGE_WISHES: dict[str, tuple[str, dict[str, Any]]] = {
+    "responses": (PROMPT, {"tools": [{"type": "image_generation"}]}),
+    "chat": (PROMPT, {"tools": [{"type": "openrouter:image_generation"}]}),
+    "gemini": (f"sim: image {PROMPT}\nsim: say You said: so.", {}),
+    "anthropic": (f"sim: image {PROMPT}\nsim: say You said: so.", {}),
+}
+
+
+@in_one_test
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("host", PAINTERS)
+@pytest.mark.parametrize("client", IMAGE_WISHES)
+def test_an_image_reaches_every_client_that_has_a_place_for_it(
+    gateway: Stand, client: str, host: str, stream: bool
+) -> None:
+    text, fields = IMAGE_WISHES[client]
+    got = post(gateway, client, small_question(client, host, text, stream=stream) | fields)
+    line = request_line(gateway, got.headers["x-request-id"])
+
+    assert (200, 1) == (got.status_code, line["images"]), got.text
+    read = accumulate(client, got.content) if stream else parse_body(client, got.content)
+    assert "You said: " in json.dumps(read)
+    lost = "server_block_dropped" in line.get("warnings", ())
+    assert (client == "anthropic") == lost
+    assert ([] if lost else [IMAGE]) == images_read(client, read)
+
+
+def images_read(client: str, answer: dict[str, Any]) -> list[str]:
+    """Return the images that the SDK of the client's vendor finds in an answer, where it looks for them."""
+    match client:
+        case "responses":
+            return [one["result"] for one in answer["output"] if "result" in one]
+        case "chat":
+            images = answer["choices"][0]["message"]["images"]
+            return [one["image_url"]["url"].partition(",")[2] for one in images]
+        case "gemini":
+            parts = answer["candidates"][0]["content"]["parts"]
+            found = [one["inlineData"]["data"] for one in parts if "inlineData" in one]
+            return [one.replace("-", "+").replace("_", "/") for one in found]
+        case _:
+            return [one["type"] for one in answer["content"] if one["type"] != "text"]
 
 
 # --- what a route allows ------------------------------------------------------------------------------

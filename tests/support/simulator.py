@@ -33,6 +33,32 @@ CLOCK = {
     "name": "get_time",
     "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
 }
+# An MCP server as each dialect that has them declares one.
+SERVERS: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "mcp_servers": [{"type": "url", "name": "notes", "url": "https://mcp.example"}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "notes"}],
+    },
+    "responses": {
+        "tools": [
+            {
+                "type": "mcp",
+                "server_label": "notes",
+                "server_url": "https://mcp.example",
+                "require_approval": "never",
+            }
+        ]
+    },
+    "gemini": {
+        "tools": [
+            {
+                "mcpServers": [
+                    {"name": "notes", "streamableHttpTransport": {"url": "https://mcp.example"}}
+                ]
+            }
+        ]
+    },
+}
 
 
 class Got(NamedTuple):

@@ -57,7 +57,7 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
         MalformedError: it does not fit the dialect; the error carries the path.
         TooLargeError: it exceeds `max_request_bytes`.
     """
-    request = find_dialect(dialect).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
+    request = _decode(dialect, body)
     _refuse_what_is_not_played(request)
     fields: Fields = msgspec.json.decode(body)
     back: list[Json] = []
@@ -67,7 +67,7 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
         assert isinstance(messages, list)  # noqa: S101 -- they have a size
         back = messages[-size:]
         began = msgspec.json.encode(fields | {"messages": messages[:-size]})
-        request = find_dialect(dialect).decode_request(began, sealer=None, limits=DEFAULT_LIMITS)
+        request = _decode(dialect, began)
     elif dialect == "gemini" and (token := token_sent(fields)) is not None:
         back = [token]
     name = parse_model(request.model)
@@ -79,6 +79,30 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
         as_list=as_list,
         sent_back=tuple(back),
     )
+
+
+def _decode(dialect: DialectName, body: bytes) -> Request:
+    """Read a request; one that asks Google for images is read without that, and `wants_image` looks for it.
+
+    The dialect's reader refuses images, because it reads for models of other vendors.
+
+    Raises:
+        MalformedError: it does not fit the dialect; the error carries the path.
+        TooLargeError: it exceeds `max_request_bytes`.
+    """
+    decode = find_dialect(dialect).decode_request
+    try:
+        return decode(body, sealer=None, limits=DEFAULT_LIMITS)
+    except MalformedError as error:
+        if error.path != "$.generationConfig.responseModalities":
+            raise
+        fields: Fields = msgspec.json.decode(body)
+        config = fields.get("generationConfig")
+        wanted = config.get("responseModalities") if isinstance(config, dict) else None
+        if not isinstance(config, dict) or not isinstance(wanted, list):
+            raise
+        config["responseModalities"] = [one for one in wanted if str(one).upper() != "IMAGE"]
+        return decode(msgspec.json.encode(fields), sealer=None, limits=DEFAULT_LIMITS)
 
 
 def seed_of(dialect: str, body: bytes) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from dragoman.errors import MalformedError
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
 from dragoman.simulator.play import (
@@ -13,6 +14,7 @@ from dragoman.simulator.play import (
     ReceivedRequest,
     Reply,
     SimulatedCall,
+    SimulatedImage,
     SimulatedMcpCall,
     SimulatedSearch,
 )
@@ -30,7 +32,7 @@ def compose(asked: ReceivedRequest) -> Reply:
     """Return the model's answer, before any quirk.
 
     Raises:
-        MalformedError: a directive is not understood.
+        MalformedError: a directive is not understood, or the dialect has no place for what it asks for.
     """
     conversation = prompts(asked.request)
     step = due_step(conversation)
@@ -49,8 +51,13 @@ def compose(asked: ReceivedRequest) -> Reply:
             calls=(plausible_call(asked, tool, 0),),
             finish="tool_calls",
         )
-    text = _answer(asked.request, conversation)
-    return Reply(reasoning=thought, searches=searches, mcp_calls=mcp_calls, text=text)
+    return Reply(
+        reasoning=thought,
+        searches=searches,
+        mcp_calls=mcp_calls,
+        images=(SimulatedImage(_short(conversation[-1].text)),) if wants_image(asked) else (),
+        text=_answer(asked.request, conversation),
+    )
 
 
 def callable_tools(request: Request) -> list[Tool]:
@@ -122,6 +129,18 @@ def mcp_calls_of(
     )
 
 
+def wants_image(asked: ReceivedRequest) -> bool:
+    """Return whether a request asks for an image: with a tool, or as OpenRouter and Google are asked for one."""
+    if ServerKind.IMAGE in asked.request.needed:
+        return True
+    fields: Json = asked.fields
+    if asked.request.dialect == "gemini":
+        fields = asked.fields.get("generationConfig")
+    name = "responseModalities" if asked.request.dialect == "gemini" else "modalities"
+    wanted = fields.get(name) if isinstance(fields, dict) else None
+    return isinstance(wanted, list) and any(str(one).upper() == "IMAGE" for one in wanted)
+
+
 def call_id(asked: ReceivedRequest, number: int) -> str:
     """Return the id of a call, unique to this request."""
     digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
@@ -152,10 +171,13 @@ def directed_calls(
 
 
 def _directed(asked: ReceivedRequest, step: Step) -> Reply:
+    if step.images and asked.request.dialect == "anthropic":
+        raise MalformedError("`sim: image`: Messages has no images that a model makes")
     return Reply(
         reasoning=step.think,
         searches=tuple(map(SimulatedSearch, step.searches)),
         mcp_calls=mcp_calls_of(asked, step.mcp_calls) if step.mcp_calls else (),
+        images=tuple(map(SimulatedImage, step.images)),
         text=step.text,
         calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",

@@ -6,6 +6,7 @@ A directive is a line in the user's text that says exactly what the model answer
     sim: say TEXT
     sim: search QUERY                         the vendor searches the web before it answers
     sim: mcp NAME {"json": "arguments"}       the vendor calls a tool of the request's first MCP server
+    sim: image PROMPT                         the vendor makes an image
     sim: call NAME {"json": "arguments"}      several lines: parallel calls of one answer
     sim: then                                 the following lines are for the next answer, after the tools' results
 
@@ -116,6 +117,7 @@ class Step(Struct, frozen=True):
     text: str = ""
     searches: tuple[str, ...] = ()
     mcp_calls: tuple[DirectedCall, ...] = ()
+    images: tuple[str, ...] = ()  # their prompts
     calls: tuple[DirectedCall, ...] = ()
 
 
@@ -170,11 +172,14 @@ def parse_directives(text: str) -> list[Step]:
                 steps[-1] = msgspec.structs.replace(last, searches=searches)
             case "mcp":
                 steps[-1] = msgspec.structs.replace(last, mcp_calls=(*last.mcp_calls, _call(rest)))
+            case "image":
+                steps[-1] = msgspec.structs.replace(last, images=(*last.images, _text(rest)))
             case "call":
                 steps[-1] = msgspec.structs.replace(last, calls=(*last.calls, _call(rest)))
             case _:
                 raise MalformedError(
-                    f"no directive `sim: {verb}`; there are say, think, search, mcp, call and then"
+                    f"no directive `sim: {verb}`; "
+                    "there are say, think, search, mcp, image, call and then"
                 )
     return steps
 

@@ -142,7 +142,7 @@ def token_sent(fields: Fields) -> Json:
 
 
 def _google(play: Play) -> Reply:
-    """Return the part of the text that is due; calls come with the last one."""
+    """Return the part of the text that is due; images and calls come with the last one."""
     reply, pauses = play.reply, play.style.pauses
     tokens = [continuation_token(number) for number in range(1, pauses + 1)]
     token = token_sent(play.asked.fields)
@@ -156,10 +156,13 @@ def _google(play: Play) -> Reply:
         if done < pauses
         else reply.text[done * size :],
         reasoning="" if done else reply.reasoning,
+        mcp_calls=() if done else reply.mcp_calls,
     )
     if done == pauses:
         return part
-    return structs.replace(part, calls=(), searches=(), finish="pause", token=tokens[done])
+    return structs.replace(
+        part, calls=(), searches=(), images=(), finish="pause", token=tokens[done]
+    )
 
 
 # --- Anthropic ----------------------------------------------------------------------------------------

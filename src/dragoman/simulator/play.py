@@ -3,7 +3,11 @@
 A quirk is a function from a `Play` to a changed `Play`; answer writers and the server only read it.
 """
 
+import base64
+import hashlib
 import re
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
@@ -21,6 +25,7 @@ Fields: TypeAlias = dict[str, Json]
 CREATED: Final = 1_750_000_000
 EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: send everything, then stop without a clean end
 TOKEN: Final = 4  # characters
+_PNG: Final = b"\x89PNG\r\n\x1a\n"  # with which each PNG file begins
 _WORD: Final = re.compile(r"[a-z0-9]+")
 _MOST_PIECES: Final = 100_000  # a name may ask for texts of many MiB: they come in larger pieces
 _READ: Final = (
@@ -98,11 +103,35 @@ class SimulatedMcpCall(Struct, frozen=True, kw_only=True):
         return f"{self.name} of {self.server} returned 3 notes."
 
 
+class SimulatedImage(Struct, frozen=True):
+    """One image that the simulated vendor makes: a PNG of a single pixel, whose colour depends on the prompt."""
+
+    prompt: str
+
+    @property
+    def data(self) -> str:
+        """The file, in Base64."""
+        colour = hashlib.sha256(self.prompt.encode()).digest()[:3]
+        header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)  # 1 by 1, 8 bits of red, green, blue
+        # Uncompressed, so that all versions of zlib write the same bytes.
+        pixels = zlib.compress(b"\0" + colour, level=0)
+        chunks = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
+        return base64.b64encode(_PNG + b"".join(_png_chunk(*one) for one in chunks)).decode()
+
+
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 class Reply(Struct, frozen=True, kw_only=True):
-    """One answer: reasoning, then searches and calls of MCP servers, then text, then calls."""
+    """One answer: reasoning, then searches and calls of MCP servers, then text, then calls.
+
+    Images come where the dialect has them: before the text in Responses, after it in Chat and Gemini.
+    """
 
     reasoning: str = ""
     mcp_calls: tuple[SimulatedMcpCall, ...] = ()
+    images: tuple[SimulatedImage, ...] = ()
     searches: tuple[SimulatedSearch, ...] = ()  # the text cites the first source of the first one
     blocks: tuple[Fields, ...] = ()  # Messages: what comes between reasoning and text
     text: str = ""

@@ -8,10 +8,20 @@ import pytest
 from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.answer_writers import gemini
+from dragoman.simulator.play import SimulatedImage
 from dragoman.simulator.server import Simulator
 from tests.support.chat import payloads
 from tests.support.sdks import accumulate, parse_body
-from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, post, question
+from tests.support.simulator import (
+    CLOCK,
+    SERVERS,
+    WEATHER,
+    WEATHER_CALL,
+    answered,
+    ask,
+    post,
+    question,
+)
 from tests.support.tables import in_one_test
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
@@ -340,3 +350,84 @@ def _without_searches(value: Any) -> Any:
         made = ("id", "tool_use_id", "usage", "responseId", "annotations", "thoughtSignature")
         return {key: _without_searches(one) for key, one in value.items() if key not in made}
     return [_without_searches(one) for one in value] if isinstance(value, list) else value
+
+
+# --- MCP servers and images ---
+
+NOTED = 'sim: think Let me see.\nsim: mcp find {"about": "tea"}\nsim: mcp list\nsim: say Two notes.'
+DRAWN = "sim: think Let me see.\nsim: image a cat\nsim: image a dog\nsim: say Two pets."
+CAT, DOG = SimulatedImage("a cat").data, SimulatedImage("a dog").data
+
+
+def both_ways(dialect: str, text: str, more: dict[str, Any]) -> tuple[bytes, list[Any]]:
+    """Return a stream that was found legal, and what the vendor's SDK reads from it and from a complete answer."""
+    stream = ask(dialect, question(dialect, text=text) | more).body
+    body = ask(dialect, question(dialect, text=text, stream=False) | more).body
+
+    assert [] == list(check(dialect, stream).violations)
+    return stream, [accumulate(dialect, stream), parse_body(dialect, body)]
+
+
+@pytest.mark.parametrize("dialect", SERVERS)
+def test_calls_of_mcp_servers_are_legal_and_the_sdk_reads_the_same_from_both(dialect: str) -> None:
+    stream, read = both_ways(dialect, NOTED, SERVERS[dialect])
+
+    streamed, whole = (_without_searches(without_noise(one)) for one in read)
+    assert whole == streamed
+    assert b"find of notes returned 3 notes." in stream
+    assert b"list of notes returned 3 notes." in stream
+
+
+def images_of(dialect: str, answer: dict[str, Any]) -> list[str]:
+    match dialect:
+        case "chat":
+            listed = answer["choices"][0]["message"]["images"]
+            return [one["image_url"]["url"] for one in listed]
+        case "gemini":
+            parts = answer["candidates"][0]["content"]["parts"]
+            return [one["inlineData"]["data"] for one in parts if "inlineData" in one]
+        case _:
+            items = answer["output"]
+            return [one["result"] for one in items if one["type"] == "image_generation_call"]
+
+
+@pytest.mark.parametrize("dialect", ["responses", "chat", "gemini"])
+def test_images_are_legal_and_the_sdk_reads_the_same_from_both(dialect: str) -> None:
+    _, read = both_ways(dialect, DRAWN, {})
+
+    prefix = "data:image/png;base64," if dialect == "chat" else ""
+    for one in read:
+        found = [image.replace("-", "+").replace("_", "/") for image in images_of(dialect, one)]
+        assert [prefix + CAT, prefix + DOG] == found
+        assert texts(dialect, one).endswith("Two pets.")
+
+
+@pytest.mark.parametrize("asked", [0, 2, 9])
+def test_early_versions_of_an_image_come_in_a_stream_that_asks_for_them(asked: int) -> None:
+    tool = {"type": "image_generation", "partial_images": asked}
+    stream, _ = both_ways("responses", "A cat", {"tools": [tool]})
+
+    assert min(asked, 3) == stream.count(b"event: response.image_generation_call.partial_image")
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_messages_refuses_to_make_images(stream: bool) -> None:
+    got = ask("anthropic", question("anthropic", text="sim: image a cat", stream=stream))
+
+    assert (400, "invalid_request_error") == (got.status, got.json["error"]["type"])
+    assert "Messages has no images" in got.json["error"]["message"]
+
+
+def test_a_paused_answer_of_google_has_each_call_and_image_once() -> None:
+    text = f"{NOTED}\nsim: image a cat"
+    body = question("gemini", "plain+pause:2", text, stream=False) | SERVERS["gemini"]
+    parts: list[dict[str, Any]] = []
+    for _ in range(3):
+        (candidate,) = ask("gemini", body).json["candidates"]
+        parts += candidate["content"]["parts"]
+        token = candidate.get("continuationToken")
+        body["generationConfig"] = {"continuationToken": token}
+
+    assert 2 == sum("toolCall" in one for one in parts)
+    assert 1 == sum("inlineData" in one for one in parts)
+    assert token is None

@@ -1,5 +1,6 @@
 """What the model says, and what directives make it say."""
 
+import base64
 import json
 from typing import Any
 
@@ -10,8 +11,8 @@ from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.conversation import DirectedCall, Step, parse_directives
-from dragoman.simulator.play import Reply, SimulatedSearch
-from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
+from dragoman.simulator.play import Reply, SimulatedImage, SimulatedSearch
+from tests.support.simulator import CLOCK, SERVERS, WEATHER, answered, ask, question
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 TOOL_CHOICES: dict[str, dict[str, Any]] = {
@@ -285,3 +286,77 @@ def test_a_directive_makes_the_vendor_search(dialect: str) -> None:
 
 def test_only_searches_of_words_have_words_in_their_addresses() -> None:
     assert "https://source1.example/nothing" == SimulatedSearch("東京").sources[0][0]
+
+
+# --- MCP servers and images -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", SERVERS)
+def test_the_first_server_is_called_if_the_request_or_a_directive_needs_it(
+    dialect: str,
+) -> None:
+    text = 'sim: mcp find {"about": "tea"}\nsim: say Found.'
+    plain, directed = (
+        said(dialect, question(dialect, text=one) | SERVERS[dialect]) for one in ("Notes?", text)
+    )
+
+    assert [("notes", "list_notes")] == [(one.server, one.name) for one in plain.mcp_calls]
+    (call,) = directed.mcp_calls
+    assert ("notes", "find", {"about": "tea"}) == (
+        call.server,
+        call.name,
+        json.loads(call.arguments),
+    )
+    assert "Found." == directed.text
+    assert () == said(dialect, question(dialect, text=text)).mcp_calls
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wish"),
+    [
+        ("responses", {"tools": [{"type": "image_generation"}]}),
+        ("chat", {"tools": [{"type": "openrouter:image_generation"}]}),
+        ("chat", {"modalities": ["image", "text"]}),
+        ("gemini", {"generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}}),
+    ],
+)
+def test_a_request_that_asks_for_an_image_gets_one_of_the_users_words(
+    dialect: str, wish: dict[str, Any]
+) -> None:
+    reply = said(dialect, question(dialect, text="A red square") | wish)
+
+    assert (SimulatedImage("A red square"),) == reply.images
+    assert reply.text.startswith("You said: A red square ")
+    assert () == said(dialect, question(dialect, text="A red square")).images
+
+
+@pytest.mark.parametrize("dialect", ["responses", "chat", "gemini"])
+def test_a_directive_makes_the_vendor_draw(dialect: str) -> None:
+    text = 'sim: image "a\\nb"\nsim: image c\nsim: say Two.'
+
+    reply = said(dialect, question(dialect, text=text))
+    assert ["a\nb", "c"] == [one.prompt for one in reply.images]
+    assert "Two." == reply.text
+
+
+def test_messages_refuses_an_image_because_it_has_no_place_for_one() -> None:
+    with pytest.raises(MalformedError, match="Messages has no images"):
+        said("anthropic", question("anthropic", text="sim: image a cat"))
+
+
+def test_google_is_asked_for_images_but_not_for_sound() -> None:
+    config = {"responseModalities": ["IMAGE", "AUDIO"]}
+
+    with pytest.raises(MalformedError) as caught:
+        said("gemini", question("gemini", generationConfig=config))
+    assert "$.generationConfig.responseModalities" == caught.value.path
+
+
+def test_images_of_different_prompts_are_different_files() -> None:
+    one, same, other = (
+        base64.b64decode(SimulatedImage(prompt).data) for prompt in ("a cat", "a cat", "a dog")
+    )
+
+    assert one == same != other
+    assert one.startswith(b"\x89PNG\r\n\x1a\n")
+    assert one.endswith(b"IEND\xaeB`\x82")

@@ -50,6 +50,7 @@ def frames(play: Play) -> list[Frame]:
     texts = pieces(reply.text, style.piece)
     out += [chunk("delta", {"content": one}) for one in _texts(texts, style)]
     out += [chunk("delta", delta) for delta in found.after]
+    out += [chunk("delta", {"content": "", "images": [one]}) for one in _images(play)]
     calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
     out.append(chunk("finish", {}, _finish(play)))
@@ -74,6 +75,8 @@ def body(play: Play) -> Fields:
         message.update(_reasoning(style, reply.reasoning))
     found = shown(play)
     message |= found.message
+    if reply.images:
+        message["images"] = _images(play)
     if reply.calls:
         message["tool_calls"] = [
             {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
@@ -133,6 +136,18 @@ def _reasoning(style: Style, piece: str) -> Fields:
         field: details if field == "reasoning_details" else piece
         for field in style.reasoning_fields
     }
+
+
+def _images(play: Play) -> list[Json]:
+    """Return images in OpenRouter's form; no other host has one."""
+    return [
+        {
+            "type": "image_url",
+            "image_url": {"url": f"data:image/png;base64,{one.data}"},
+            "index": number,
+        }
+        for number, one in enumerate(play.reply.images)
+    ]
 
 
 def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:

@@ -47,6 +47,7 @@ def frames(play: Play) -> list[Frame]:
     out = [_chunk(play, _thought(one)) for one in pieces(play.reply.reasoning, size)]
     out += [_chunk(play, one) for one in _mcp_parts(play)]
     out += [_chunk(play, {"text": one}) for one in pieces(play.reply.text, size)]
+    out += [_chunk(play, one) for one in _images(play)]
     out += [_chunk(play, one) for one in _calls(play)]
     last = _chunk(play, _last_part(play), "finish")
     candidate = last.data["candidates"]
@@ -67,6 +68,7 @@ def body(play: Play) -> Fields:
     parts += _mcp_parts(play)
     if reply.text:
         parts.append({"text": reply.text})
+    parts += _images(play)
     parts += _calls(play)
     last = _last_part(play)
     if last != {"text": ""} or not parts:
@@ -130,6 +132,12 @@ def _mcp_parts(play: Play) -> list[Fields]:
             {"toolResponse": {"id": call_id, "response": response}},
         ]
     return parts
+
+
+def _images(play: Play) -> list[Fields]:
+    return [
+        {"inlineData": {"mimeType": "image/png", "data": one.data}} for one in play.reply.images
+    ]
 
 
 def _calls(play: Play) -> list[Fields]:

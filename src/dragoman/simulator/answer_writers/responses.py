@@ -55,6 +55,7 @@ def frames(play: Play) -> list[Frame]:
     reasoning, message = _reasoning(play), _message(play)
     found = [_search(play, number) for number in range(len(play.reply.searches))]
     found += [_mcp_call(play, number) for number in range(len(play.reply.mcp_calls))]
+    found += [_image(play, number) for number in range(len(play.reply.images))]
     calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
     items = [group for group in (reasoning, *found, message, *calls) if group]
     for number, group in enumerate(items):
@@ -138,6 +139,7 @@ def _items(play: Play) -> list[Json]:
         out.append(_reasoning_item(play))
     out += [_search_item(play, number, last=True) for number in range(len(reply.searches))]
     out += [_mcp_item(play, number) for number in range(len(reply.mcp_calls))]
+    out += [_image_item(play, number) for number in range(len(reply.images))]
     if reply.text:
         out.append(_message_item(play))
     return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
@@ -284,6 +286,57 @@ def _mcp_call(play: Play, number: int) -> list[Frame]:
         _event("other", "response.mcp_call.completed", **place),
         _event("close", "response.output_item.done", output_index=0, item=item),
     ]
+
+
+def _image_item(play: Play, number: int) -> Fields:
+    image = play.reply.images[number]
+    return {
+        "id": f"ig_{play.asked.id}{number}",
+        "type": "image_generation_call",
+        "status": "completed",
+        "output_format": "png",
+        "result": image.data,
+        "revised_prompt": image.prompt,
+    }
+
+
+def _image(play: Play, number: int) -> list[Frame]:
+    item = _image_item(play, number)
+    name = "response.image_generation_call"
+    place: Fields = {"item_id": item["id"], "output_index": 0}
+    added: Fields = {
+        "id": item["id"],
+        "type": item["type"],
+        "status": "in_progress",
+        "result": None,
+    }
+    return [
+        _event("open", "response.output_item.added", output_index=0, item=added),
+        _event("other", f"{name}.in_progress", **place),
+        _event("other", f"{name}.generating", **place),
+        *(
+            _event(
+                "other",
+                f"{name}.partial_image",
+                **place,
+                partial_image_index=at,
+                partial_image_b64=item["result"],
+            )
+            for at in range(_partial_images(play))
+        ),
+        _event("other", f"{name}.completed", **place),
+        _event("close", "response.output_item.done", output_index=0, item=item),
+    ]
+
+
+def _partial_images(play: Play) -> int:
+    """Return how many early versions of each image the request wants in a stream: at most three, as at OpenAI."""
+    tools = play.asked.fields.get("tools")
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and tool.get("type") == "image_generation":
+            wanted = tool.get("partial_images")
+            return min(wanted, 3) if isinstance(wanted, int) else 0
+    return 0
 
 
 def _message(play: Play) -> list[Frame]:
