@@ -38,3 +38,16 @@ def test_a_search_that_the_vendor_ran_is_shown_with_its_query_and_links(tmp_path
     assert result.exit_code == 0, result.output
     assert "web_search, run by the vendor: oslo" in result.output
     assert "2 sources\nResult 1 for oslo  https://source1.example/oslo\n" in result.output
+
+
+def test_a_tool_of_the_vendor_that_has_no_sources_is_shown_without_a_count(tmp_path: Path) -> None:
+    asked = question("chat", "responses/plain", "sim: image a cat\nsim: say Done.")
+    with recording_gateway(tmp_path) as gateway:
+        assert 200 == post(gateway, "chat", asked).status_code
+    (file,) = tmp_path.iterdir()
+    result = CliRunner().invoke(main, ["show", str(file)])
+
+    assert result.exit_code == 0, result.output
+    assert "image_generation, run by the vendor: a cat" in result.output
+    assert "server_result\nan image of type image/png\n" in result.output
+    assert "0 sources" not in result.output

@@ -172,10 +172,11 @@ def _server_lines(data: bytes) -> list[str]:
             f"{server.does}, run by the vendor: {asked}{'' if given == 'null' else f' {given}'}"
         ]
     lines = [f"{one.shown_title}  {one.url}\n" for one in server.sources]
-    count = f"{len(lines)} source{'' if len(lines) == 1 else 's'}\n"
+    if lines:
+        lines.insert(0, f"{len(lines)} source{'' if len(lines) == 1 else 's'}\n")
     if server.image is not None:
         lines.append(server.image.url or f"an image of type {server.image.media_type}")
-    return [count, *lines, server.output, f"failed: {server.error}" if server.error else ""]
+    return [*lines, server.output, f"failed: {server.error}" if server.error else ""]
 
 
 def _markers(recording: "Recording") -> Iterator[str]:
