@@ -1,9 +1,14 @@
-"""Requests of the client to a server whose URLs name the model."""
+"""Requests of the client as servers get them: URLs that name the model, and headers that a body needs."""
 
 import json
 
+import pytest
+
 from dragoman.client.messages import request, tool, user
 from dragoman.client.sync_client import SyncClient
+from dragoman.turn.request import Tool
+from dragoman.turn.server_tools import McpServer, ServerKind, ServerOptions
+from tests.support.loops import Played
 from tests.support.odd_upstream import SSE, Reply, odd_upstream
 
 LOOK = tool("look", description="Look.", schema={"properties": {"city": {"type": "string"}}})
@@ -33,3 +38,43 @@ def test_the_url_names_the_model_and_whether_the_answer_streams():
     assert {"contents", "tools"} == set(json.loads(first.body))
     assert [{"city": "Rome"}] == [call.args for call in streamed.tool_calls]
     assert streamed.tool_calls == whole.tool_calls
+
+
+NOTES = Tool(
+    name="notes",
+    server=True,
+    kind="mcp",
+    does=ServerKind.MCP,
+    server_options=ServerOptions(servers=(McpServer(name="notes", url="https://mcp.example"),)),
+)
+BETA = "mcp-client-2025-11-20"
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [({}, BETA), ({"anthropic-beta": "a-b"}, f"a-b,{BETA}"), ({"anthropic-beta": BETA}, BETA)],
+    ids=["none", "another", "the same"],
+)
+def test_anthropic_gets_the_header_of_its_beta_with_mcp_servers(
+    server: Played, own: dict[str, str], sent: str, stream: bool
+) -> None:
+    with SyncClient(
+        server.url, dialect="anthropic", profile="anthropic", model="plain", headers=own
+    ) as client:
+        asked = request(user("What do my notes contain?"), tools=[NOTES], max_tokens=900)
+        if stream:
+            with client.stream(asked) as events:
+                for _ in events:
+                    pass
+                answer = events.answer()
+        else:
+            answer = client.create(asked)
+        client.create(request(user("Hi"), max_tokens=900))
+    declared, plain = server.simulator.exchanges
+
+    assert "list_notes of notes returned 3 notes." in [
+        getattr(one.server, "output", "") for one in answer.blocks
+    ]
+    assert sent == declared.headers["anthropic-beta"]
+    assert own.get("anthropic-beta") == plain.headers.get("anthropic-beta")

@@ -109,7 +109,9 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         request,
         url,
         body,
-        {"accept": _ACCEPT[stream], **settings.headers},
+        settings.dialect.with_needed_headers(
+            {"accept": _ACCEPT[stream], **settings.headers}, encoded.body
+        ),
         request.losses + encoded.losses,
         encoded.stop,
         settings,

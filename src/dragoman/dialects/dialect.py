@@ -255,6 +255,15 @@ class Dialect:
         """
         return (self.path, body) if self.model_paths is None else self.model_paths.split(body)
 
+    def with_needed_headers(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+        """Return headers together with those that a written body needs; a header may have values of both."""
+        out = dict(headers)
+        for name, value in self.headers_for(body).items():
+            there = out.get(name, "")
+            if value not in (one.strip() for one in there.split(",")):
+                out[name] = f"{there},{value}" if there else value
+        return out
+
     def auth_header(self, key: str, style: Literal["auto"] | AuthStyle = "auto") -> dict[str, str]:
         """Return the header that carries a key, in the vendor's own style unless another is given."""
         return auth_header(self.auth if style == "auto" else style, key)

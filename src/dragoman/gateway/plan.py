@@ -140,9 +140,7 @@ def upstream_headers(
     for extra in (upstream.headers, route.headers):
         for name, value in extra.items():
             headers[name.lower()] = value.value if isinstance(value, Secret) else value
-    for name, value in spoken.headers_for(body).items():
-        headers[name] = f"{headers[name]},{value}" if name in headers else value
-    return headers
+    return spoken.with_needed_headers(headers, body)
 
 
 def _passed_on(

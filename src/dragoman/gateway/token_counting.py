@@ -256,7 +256,13 @@ class TokenCounter:
             return None
         body = extra_fields(hop, self.route, written.body)
         same = hop.upstream.dialect == client.request.dialect
-        headers = upstream_headers(hop, self.route, self.client_headers, same_dialect=same)
+        headers = upstream_headers(
+            hop,
+            self.route,
+            self.client_headers,
+            same_dialect=same,
+            body=b"" if same else written.body,
+        )
         try:
             async with asyncio.timeout(_SECONDS):
                 if way == "upstream":
