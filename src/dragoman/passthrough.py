@@ -80,7 +80,7 @@ class Relay:
         self.calm: bool = True
         self.passed: bool = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
-        self._spoiled = False  # the failure to be reported is not the peer's
+        self._failed_here = False  # the failure to be reported is not the peer's
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # bytes that wait for a decision
         self._written: list[bytes] = []
@@ -133,9 +133,9 @@ class Relay:
         self.calm = not self._rewritten
         return out
 
-    def spoil(self) -> None:
+    def note_own_failure(self) -> None:
         """Expect a failure found here next, which the peer's bytes do not report."""
-        self._spoiled = True
+        self._failed_here = True
 
     def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
         """Return what to send of bytes after a failure: the last word, once, if all sent bytes are the peer's."""
@@ -146,7 +146,7 @@ class Relay:
 
     def is_unchanged(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
         """Return whether the peer's bytes, which led to the events `before`, say what the events `after` say."""
-        touches_call, changed = self._in_call, self._spoiled
+        touches_call, changed = self._in_call, self._failed_here
         for event in before:
             if type(event) is Loss:
                 changed = changed or event.code in REPAIRED

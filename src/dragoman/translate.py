@@ -17,7 +17,7 @@ from dragoman.context import Exchange
 from dragoman.dialects import dialect
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.framing import StreamReader, Unit
-from dragoman.dialects.server_tools import is_reworded
+from dragoman.dialects.server_tools import uses_host_fields
 from dragoman.errors import IllegalOrderError, MisuseError, PeerError, TooLargeError
 from dragoman.exchange_setup import (
     ExchangeOptions,
@@ -137,7 +137,7 @@ class Translator:
         self._continuation = None
         if continues:
             self._continuation = Continuation(keeps_answer=not from_dialect.continues_by_token)
-        same = source == target and not _is_reworded(exchange, source, model)
+        same = source == target and not _uses_host_fields(exchange, source, model)
         if same and exchange.rendering.framing == "sse" and not continues:
             self._relay = Relay(
                 resumes=from_dialect.independent_frames,
@@ -305,7 +305,7 @@ class Translator:
         events = self._reader.fail(fault)
         if self._relay is None:
             return self._render(self._through_stages(events))
-        self._relay.spoil()
+        self._relay.note_own_failure()
         return self._pass(self._relay, Unit(b"", events), self._through_stages(events))
 
     # --- within one dialect ------------------------------------------------------------------------
@@ -549,7 +549,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses, findings=findings)
     unchanged = False
-    if source == target and body[:1] == b"{" and not _is_reworded(exchange, source, model):
+    if source == target and body[:1] == b"{" and not _uses_host_fields(exchange, source, model):
         functions_only = _functions_only(exchange.profile)
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
         if exchange.notes_ids:
@@ -588,12 +588,14 @@ def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
     return look
 
 
-def _is_reworded(exchange: Exchange, source: str, model: str) -> bool:
+def _uses_host_fields(exchange: Exchange, source: str, model: str) -> bool:
     """Return whether the client could not read what the upstream shows of its vendor-run tools."""
     request = exchange.request
     if request is None or source != "chat" or not request.tools:
         return False
-    return is_reworded(request, source, for_model(exchange.profile, bare_name(model), None, source))
+    return uses_host_fields(
+        request, source, for_model(exchange.profile, bare_name(model), None, source)
+    )
 
 
 def _functions_only(profile: Profile) -> bool:

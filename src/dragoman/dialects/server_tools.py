@@ -333,7 +333,7 @@ TRANSLATED: Final = frozenset(
 )
 
 
-def in_own_words(tool: Tool, profile: Profile) -> bool:
+def accepts_declared(tool: Tool, profile: Profile) -> bool:
     """Return whether a Chat host takes a vendor-run tool as a Chat client declared it.
 
     Nothing is known about a host without a profile: the client chose the host, and the fields that it understands.
@@ -345,7 +345,7 @@ def in_own_words(tool: Tool, profile: Profile) -> bool:
     return style == "options" and (profile.vendor_tools or profile.chat_search == "perplexity")
 
 
-def is_reworded(request: Request, dialect: str, profile: Profile) -> bool:
+def uses_host_fields(request: Request, dialect: str, profile: Profile) -> bool:
     """Return whether a Chat host is asked for a tool in its own fields, which are not those of the Chat client.
 
     Each host also shows what it found in its own way: such a client could not read it.
@@ -353,7 +353,7 @@ def is_reworded(request: Request, dialect: str, profile: Profile) -> bool:
     if dialect != "chat" or request.dialect != "chat" or not _has_server_tools(request.tools, None):
         return False
     return any(
-        profile.runs(tool.does or ServerKind.OTHER, dialect) and not in_own_words(tool, profile)
+        profile.runs(tool.does or ServerKind.OTHER, dialect) and not accepts_declared(tool, profile)
         for tool in request.tools
         if tool.server
     )
@@ -362,7 +362,7 @@ def is_reworded(request: Request, dialect: str, profile: Profile) -> bool:
 def can_run(tool: Tool, request: Request, dialect: str, profile: Profile) -> bool:
     """Return whether an upstream runs this tool of the request, in its API of `dialect`."""
     own = request.dialect == dialect
-    if own and dialect == "chat" and in_own_words(tool, profile):
+    if own and dialect == "chat" and accepts_declared(tool, profile):
         return True
     if profile.vendor_tools and own and tool.vendor == _VENDORS.get(dialect):
         return True

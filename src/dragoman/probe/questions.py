@@ -69,7 +69,7 @@ class Question(Struct, frozen=True, kw_only=True):
     reason: bool = False  # reasoning is requested
     model: str = ""  # instead of the one that is probed
     search: str = ""  # a web search is requested: in Chat, with the fields of this host; `own`: with none of them
-    spoilt: bool = False  # the conversation is malformed
+    malformed: bool = False  # the conversation is malformed
 
 
 class Habits(Struct, frozen=True):
@@ -266,7 +266,7 @@ SEARCHES: Final = {
 }
 
 # --- what must be refused ---
-SPOILT: Final = Question(messages=(_HELLO,), spoilt=True, stream=False)
+MALFORMED: Final = Question(messages=(_HELLO,), malformed=True, stream=False)
 NO_MODEL: Final = Question(
     messages=(_HELLO,), model="dragoman-probe/no-such-model", stream=False, limit=SMALL_TOKENS
 )

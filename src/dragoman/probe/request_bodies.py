@@ -22,7 +22,7 @@ from dragoman.turn.request import DialectName
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 Fields: TypeAlias = dict[str, Json]
 
-SPOILT: Final = "this is not a conversation"  # sent where the dialect requires a list
+MALFORMED: Final = "this is not a conversation"  # sent where the dialect requires a list
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _ROLES: Final = {"assistant": "model", "system": "user", "developer": "user"}
@@ -52,7 +52,7 @@ def _chat(question: Question, model: str, habits: Habits) -> Fields:
     messages: list[Json] = [
         _chat_message(one, empty, habits.reasoning) for one in question.messages
     ]
-    out: Fields = {"model": model, "messages": SPOILT if question.spoilt else messages}
+    out: Fields = {"model": model, "messages": MALFORMED if question.malformed else messages}
     out[question.limit_field or habits.limit_field] = question.limit
     if question.stream:
         out["stream"] = True
@@ -129,7 +129,7 @@ def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
     out: Fields = {
         "model": model,
         "max_tokens": question.limit,
-        "messages": SPOILT if question.spoilt else messages,
+        "messages": MALFORMED if question.malformed else messages,
     }
     if leading:
         out["system"] = [{"type": "text", "text": one.text} for one in leading]
@@ -219,7 +219,7 @@ def _responses(question: Question, model: str, habits: Habits) -> Fields:
     ]
     out: Fields = {
         "model": model,
-        "input": {"text": SPOILT} if question.spoilt else items,
+        "input": {"text": MALFORMED} if question.malformed else items,
         "max_output_tokens": question.limit,
         "store": False,
     }
@@ -284,7 +284,7 @@ def _gemini(question: Question, model: str) -> Fields:
     out: Fields = {
         "model": model,
         "stream": question.stream,
-        "contents": SPOILT if question.spoilt else contents,
+        "contents": MALFORMED if question.malformed else contents,
         "generationConfig": settings,
     }
     if leading:

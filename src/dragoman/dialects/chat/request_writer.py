@@ -29,7 +29,7 @@ from dragoman.dialects.request_policy import (
     user_id_for,
     wanted_effort,
 )
-from dragoman.dialects.server_tools import in_own_words
+from dragoman.dialects.server_tools import accepts_declared
 from dragoman.dialects.tool_policy import parallel_flag, thinking_beside_choice
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import without_meta
@@ -330,7 +330,7 @@ def misfits(request: Request, profile: Profile) -> bool:
 
 def _has_foreign(request: Request, profile: Profile) -> bool:
     """Return whether a vendor-run tool is declared in another host's fields."""
-    return any(tool.server and not in_own_words(tool, profile) for tool in request.tools)
+    return any(tool.server and not accepts_declared(tool, profile) for tool in request.tools)
 
 
 def _has_custom(request: Request, profile: Profile) -> bool:
@@ -390,7 +390,7 @@ def _defined(
         tool.path: tool
         for tool in request.tools
         if (tool.flavor is Flavor.CUSTOM and not profile.supports_custom_tools)
-        or (tool.server and not in_own_words(tool, profile))
+        or (tool.server and not accepts_declared(tool, profile))
     }
     fitted: dict[str, Raw] = {}
     tools: list[Raw] = []

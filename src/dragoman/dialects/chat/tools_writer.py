@@ -17,7 +17,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import fitted_schema
 from dragoman.dialects.server_tools import (
-    in_own_words,
+    accepts_declared,
     kept_options,
     may_search,
     needed_tools,
@@ -128,7 +128,7 @@ class _Definer:
 
     def _server_tool(self, tool: Tool) -> ToolOut | None:
         does = tool.does or ServerKind.OTHER
-        if self._native and in_own_words(tool, self._profile):
+        if self._native and accepts_declared(tool, self._profile):
             self.running.add(tool.name)
             return self._as_declared(tool)
         live = may_search(tool, self._profile)
@@ -370,7 +370,7 @@ def _forced_search(
 ) -> OutChoice | None:
     """Return the choice that forces a vendor-run tool; None where the host searches without being forced."""
     tool = request.needed_tools[0]
-    if request.dialect == "chat" and in_own_words(tool, profile) and not choice.name:
+    if request.dialect == "chat" and accepts_declared(tool, profile) and not choice.name:
         return "required"
     match profile.chat_search:
         case "openrouter":

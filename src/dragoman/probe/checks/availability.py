@@ -8,8 +8,8 @@ from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AFTER_LEAVING,
     LONG,
+    MALFORMED,
     NO_MODEL,
-    SPOILT,
     TEXT,
     TEXT_BODY,
     TEXT_BODY_NEWER,
@@ -64,7 +64,7 @@ async def models(probe: Probe) -> Finding:
 
 
 async def error_shape(probe: Probe) -> Finding:
-    response = await probe.ask(SPOILT)
+    response = await probe.ask(MALFORMED)
     if response.failure is not None:
         return quirk(f"a malformed request gets no answer: {response.failure.reason}")
     if response.status < 400:
@@ -126,7 +126,7 @@ ROWS: Final = (
         name="error-shape",
         asks="Is a malformed request refused with the dialect's error body?",
         run=error_shape,
-        questions=(SPOILT,),
+        questions=(MALFORMED,),
     ),
     Check(
         name="unknown-model",

@@ -110,7 +110,7 @@ async def foreign_ids(probe: Probe) -> Finding:
     return quirk("only ids of nine letters and digits are accepted", id_style="mistral9")
 
 
-def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
+def _accepted(response: Response, sign: str, **if_refused: Fact) -> Finding:
     """Report whether a request was accepted, and whether the answer shows that it was understood."""
     if response.refused:
         return quirk(f"refused: {response.refused}", **if_refused)
@@ -122,15 +122,15 @@ def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
 
 
 async def developer(probe: Probe) -> Finding:
-    return _taken(await probe.ask(DEVELOPER), OBEYED, developer_role=False)
+    return _accepted(await probe.ask(DEVELOPER), OBEYED, developer_role=False)
 
 
 async def midturn_system(probe: Probe) -> Finding:
-    return _taken(await probe.ask(MIDTURN), OBEYED, midturn_system=False)
+    return _accepted(await probe.ask(MIDTURN), OBEYED, midturn_system=False)
 
 
 async def two_systems(probe: Probe) -> Finding:
-    return _taken(await probe.ask(TWO_SYSTEMS), OBEYED, merge_system=True)
+    return _accepted(await probe.ask(TWO_SYSTEMS), OBEYED, merge_system=True)
 
 
 async def parts(probe: Probe) -> Finding:
