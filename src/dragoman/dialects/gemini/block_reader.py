@@ -50,6 +50,11 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 
 
+def is_empty(part: Raw) -> bool:
+    """Return whether a part has nothing to read: no payload, or an empty text."""
+    return bytes(part).translate(None, b" \t\r\n") in (b"{}", b'{"text":""}')
+
+
 def signature_data(signature: str) -> str:
     """Return a call's signature in the form in which the turn carries it, which is that of a Chat server."""
     return encode({"google": {"thought_signature": signature}}).decode()
