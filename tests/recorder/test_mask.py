@@ -31,7 +31,7 @@ from dragoman.recorder.recording import Recording, read_recording, recording_of
 from dragoman.recorder.replay import differences, different_bytes, replay
 from dragoman.simulator.native import FAMILIES, NativeCall
 from tests.support.asking import post
-from tests.support.gateway import FIXED_PATHS, settings_for, stand
+from tests.support.gateway import DIALECTS, settings_for, stand
 from tests.support.simulator import WEATHER, question
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
@@ -200,7 +200,7 @@ TOOL = {
 }
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_gateway_that_records_shapes_writes_no_word(tmp_path: Path, dialect: str) -> None:
     def make(url: str) -> Settings:
         return settings_for(url, record=Record(dir=str(tmp_path), content="shape"))
@@ -210,7 +210,12 @@ def test_a_gateway_that_records_shapes_writes_no_word(tmp_path: Path, dialect: s
         '{"zeppelin": "Timbuktu"} Übermut'
     )
     with stand(make) as gateway:
-        for model in ("chat/kimi-k2", "anthropic/plain+error:400", "responses/qwen3-coder"):
+        for model in (
+            "chat/kimi-k2",
+            "anthropic/plain+error:400",
+            "responses/qwen3-coder",
+            "gemini/plain",
+        ):
             for stream in (True, False):
                 asked = question(dialect, model, words, tools=[TOOL], stream=stream)
                 asked["metadata"] = {"user_id": "gargoyle"}
@@ -219,7 +224,7 @@ def test_a_gateway_that_records_shapes_writes_no_word(tmp_path: Path, dialect: s
                 post(gateway, dialect, calls)
         post(gateway, dialect, b"Zanzibar is not JSON")
     files = sorted(tmp_path.iterdir())
-    assert len(files) == 13
+    assert len(files) == 17
     written = b"".join(file.read_bytes() for file in files).decode()
     for word in PLANTED:
         assert word.lower() not in written.lower(), word

@@ -18,7 +18,7 @@ from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
 from dragoman.recorder.writer import file_name
 from tests.support.asking import post
-from tests.support.gateway import FIXED_PATHS, settings_for, stand
+from tests.support.gateway import DIALECTS, settings_for, stand
 from tests.support.recordings import RECORDING, recorded, recording_gateway
 from tests.support.serving import serving, simulating
 from tests.support.simulator import question
@@ -35,7 +35,7 @@ PACE_MS = 400  # between two events: so long has the writer for one of them
 DELTAS = 4
 
 
-@pytest.mark.parametrize("dialect", FIXED_PATHS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
     def make(url: str) -> Settings:
         plain = settings_for(
@@ -45,11 +45,11 @@ def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
         )
         upstreams = {
             name: Upstream(
-                base_url=f"{url}/v1",
+                base_url=one.base_url,
                 dialect=name,
                 key=Secret("env:Y", UPSTREAM),
             )
-            for name in plain.upstreams
+            for name, one in plain.upstreams.items()
         }
         return Settings(
             server=plain.server, upstreams=upstreams, routes=plain.routes, record=plain.record
@@ -60,12 +60,17 @@ def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
         f"{CLIENT} and {UPSTREAM}"
     )
     for stream in (True, False):
-        for model in ("chat/plain", "anthropic/plain+chunk:all", "responses/plain+error:401"):
+        for model in (
+            "chat/plain",
+            "anthropic/plain+chunk:all",
+            "responses/plain+error:401",
+            "gemini/plain",
+        ):
             with stand(make) as found:
                 asked = question(dialect, model, words, stream=stream)
                 post(found, dialect, asked, headers={"authorization": f"Bearer {CLIENT}"})
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    assert written.count(b'"line":"recording"') == 6
+    assert written.count(b'"line":"recording"') == 8
     for secret in (CLIENT, UPSTREAM, *PLANTED.values()):
         assert secret.encode() not in written
 

@@ -17,7 +17,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
 from dragoman.dialects.stored_responses import NOT_STORED
 from dragoman.envelopes import Sealer
-from dragoman.errors import MalformedError, TooLargeError
+from dragoman.errors import MalformedError, PeerError, TooLargeError
 from dragoman.gateway.admission import Admission, Unserved
 from dragoman.gateway.capacity import shutting_down
 from dragoman.gateway.config.settings import Guards
@@ -86,8 +86,13 @@ async def read_client_request(
     paths = spoken.model_paths
     if paths is not None and context.named is not None:
         named, sent, join = context.named, body, paths.join
-        await heavy.run(len(sent), lambda: check_size(sent, limits))
-        body = await heavy.run(len(sent), lambda: join(named, sent))
+        try:
+            await heavy.run(len(sent), lambda: check_size(sent, limits))
+            body = await heavy.run(len(sent), lambda: join(named, sent))
+        except PeerError:
+            if record:
+                context.begin_recording(sent)  # unchanged: there is no object to join
+            raise
     if record:
         context.begin_recording(body)
     previous_id = ""
