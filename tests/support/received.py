@@ -15,6 +15,7 @@ class Received(NamedTuple):
     state: tuple[str, ...] = ()  # signatures and encrypted reasoning
     calls: tuple[tuple[str, str, Json], ...] = ()  # id, name and arguments
     results: tuple[tuple[str, str], ...] = ()  # id of the call and text
+    result_names: tuple[str, ...] = ()  # Gemini: the name in each result
 
     @property
     def ids(self) -> list[str]:
@@ -114,6 +115,7 @@ def _gemini(body: Json) -> Received:
             (one.get("id") or ids[at], "".join(map(str, one["response"].values())))
             for at, one in enumerate(results)
         ),
+        tuple(one["name"] for one in results),
     )
 
 

@@ -351,6 +351,24 @@ def test_a_turn_with_calls_must_bring_its_reasoning_back(dialect: str) -> None:
     assert 200 == ask(dialect, reasoned(dialect, answered(dialect, body))).status
 
 
+def test_a_signature_counts_in_either_alphabet_and_on_a_call_without_an_id() -> None:
+    body = question("gemini", "plain+needs-reasoning", tools=[WEATHER])
+    signed = reasoned("gemini", answered("gemini", body))
+    (part,) = signed["contents"][1]["parts"]
+    own, call = part["thoughtSignature"], part["functionCall"]
+
+    def status(signature: str, **changes: Any) -> int:
+        changed = {"thoughtSignature": signature, "functionCall": call | changes}
+        first, _, result = signed["contents"]
+        turn = {"role": "model", "parts": [changed]}
+        return ask("gemini", signed | {"contents": [first, turn, result]}).status
+
+    assert 200 == status(own.replace("+", "-").replace("/", "_"))
+    assert 200 == status(own, id=None)
+    assert 400 == status(own, id="call_2")
+    assert 400 == status("c2tpcA==", id=None)
+
+
 def test_reasoning_in_another_field_does_not_count() -> None:
     body = question("chat", "plain+needs-reasoning+reasoning-field:reasoning", tools=[WEATHER])
 

@@ -18,6 +18,7 @@ from dragoman.simulator.play import (
     pieces,
 )
 
+_SIGNED: Final = base64.b64encode(b"sim").decode()
 _FINISH: Final = {
     "stop": "STOP",
     "stop_sequence": "STOP",
@@ -103,7 +104,19 @@ def error(status: int, message: str, param: str = "") -> Fields:
 def signature(call_id: str, name: str) -> str:
     """Return the signature of a call, so that one on another call can be detected."""
     digest = hashlib.sha256(f"{name}/{call_id}".encode()).digest()
-    return base64.b64encode(b"sim" + digest).decode()
+    return _SIGNED + base64.b64encode(digest).decode()
+
+
+def is_signature(text: str, call_id: str, name: str) -> bool:
+    """Return whether a text is the signature of a call, in either alphabet of base64.
+
+    Google's SDK for Python returns signatures in the alphabet for URLs.  Some clients return no ids; of their
+    calls it only shows that this server signed one.
+    """
+    folded = text.replace("-", "+").replace("_", "/")
+    if call_id:
+        return folded == signature(call_id, name)
+    return folded.startswith(_SIGNED)
 
 
 def _head(play: Play) -> Fields:

@@ -212,8 +212,9 @@ def _is_signed(content: Fields) -> bool:
     for part in parts if isinstance(parts, list) else ():
         call = part.get("functionCall") if isinstance(part, dict) else None
         if isinstance(part, dict) and isinstance(call, dict):
-            own = gemini.signature(str(call.get("id", "")), str(call.get("name", "")))
-            return part.get("thoughtSignature") == own
+            signature = str(part.get("thoughtSignature") or "")
+            call_id = str(call.get("id") or "")
+            return gemini.is_signature(signature, call_id, str(call.get("name", "")))
     return True
 
 
