@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from dragoman.cli.live_check import is_listed
 from dragoman.cli.main import main
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.testing import Simulator
 
 KEY = "sk-very-secret-1234567890"
@@ -91,7 +92,7 @@ def upstream(url: str, *more: str) -> str:
     return "\n".join([f'[upstreams.up]\nbase_url = "{url}"', *more, ""])
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 def test_an_upstream_of_each_dialect_answers_with_one_token(simulator: str, dialect: str) -> None:
     text = upstream(simulator, f'dialect = "{dialect}"', 'key = "env:K"')
     text += '[[routes]]\nto = "up/sim/plain"'

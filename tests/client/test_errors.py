@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dragoman import Client, ClientError, Timeouts, request, tool, user
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.server import Simulator
 from tests.support.client import KEY, failure, text_of
 from tests.support.peers import CHAT, http, sse
@@ -89,7 +90,7 @@ def test_a_server_s_retry_after_is_reported_with_a_redirect_too() -> None:
     assert 1.5 == failure(answer).retry_after
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 @pytest.mark.parametrize(
     ("quirk", "stage", "code"),
     [

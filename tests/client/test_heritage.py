@@ -12,6 +12,7 @@ import dragoman
 from dragoman import Client, ClientError, Limits, MisuseError, SyncClient, request, tool, user
 from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.turn.events import ArgsDelta, BlockEnd, Finish
 from dragoman.turn.request import Request, Tool
 from tests.support.client import failure
@@ -168,7 +169,7 @@ def test_s_3_request_response_and_buffer_have_hard_limits(limit: str) -> None:
 # --- requests ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 def test_s_4_requests_are_the_callers_and_equal_ones_are_equal_bytes(dialect: str) -> None:
     def make() -> Request:
         tools = [tool("f", description="does", schema={"type": "object", "properties": {}})]

@@ -13,13 +13,13 @@ from dragoman.turn.losses import CODES
 from tests.support import waiting
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, FIXED_PATHS, Stand, settings_for, stand
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import WEATHER, question, wire
 
 MARK = "xylophone-4711"
 CLIENT_KEY, UPSTREAM_KEY = f"client-{MARK}", f"upstream-{MARK}"
 HEADERS = {"x-api-key": CLIENT_KEY, "x-note": MARK, "user-agent": MARK}
-clients = pytest.mark.parametrize("dialect", FIXED_PATHS)
-upstreams = pytest.mark.parametrize("upstream", FIXED_PATHS)
+clients = pytest.mark.parametrize("dialect", DIALECTS)
+upstreams = pytest.mark.parametrize("upstream", DIALECTS)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
@@ -77,7 +77,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
     assert {
         "level": "info",
         "event": "request",
-        "path": f"/v1/{PATH_ENDS[dialect]}",
+        "path": wire(dialect, body)[0].partition("?")[0],
         "dialect": dialect,
         "key": "ann",
         "route": upstream,
@@ -97,7 +97,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
     } == line
 
 
-@clients
+@pytest.mark.parametrize("dialect", FIXED_PATHS)  # Gemini: such an answer fails
 @upstreams
 @ways
 def test_line_shows_calls_in_reasoning_and_problems_with_them(
@@ -125,9 +125,6 @@ def test_line_names_the_family_that_was_recognized(logged: Stand) -> None:
 
     assert "auto" == line["native_format"]
     assert [{"family": "hermes", "channel": "content", "calls": 1}] == line["native_found"]
-
-
-PATH_ENDS = {"chat": "chat/completions", "anthropic": "messages", "responses": "responses"}
 
 
 @pytest.mark.parametrize(
@@ -235,6 +232,7 @@ def test_no_line_has_a_word_of_the_conversation(
         "chat": {"user": MARK},
         "anthropic": {"system": MARK, "metadata": {"user_id": MARK}},
         "responses": {"instructions": MARK, "metadata": {"a": MARK}},
+        "gemini": {"systemInstruction": MARK, "labels": {"a": MARK}},
     }[dialect]
     for quirks in ("", "+bad-json-args", "+cut:1500", "+error:400", "+garbage"):
         model = f"{upstream}/plain+chunk:500{quirks}"

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import FormatTable, Route, Settings
-from tests.support.gateway import Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.talks import Sdks
 
 TOOL = {"name": "add", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}
@@ -26,7 +26,7 @@ def gateway():
         yield found
 
 
-@pytest.mark.parametrize("client", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize("model", ["named", "chat/acme-7b", "anthropic/acme-7b"])
 def test_a_declared_format_is_found_by_name_and_by_model(
     gateway: Stand, client: str, model: str

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.gateway.config.settings import Match, ModelFacts, Route, Secret, Settings, Upstream
 from tests.support.asking import post
-from tests.support.gateway import Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.received import Json
 from tests.support.simulator import WEATHER, question
 from tests.support.talks import Sdks
@@ -146,10 +146,13 @@ def test_opus_tier_speaks_messages_to_its_upstream(routed: Stand) -> None:
     assert "/v1/messages" == routed.simulator.exchanges[-1].path
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_params_of_a_route_override_what_the_client_sends(routed: Stand, dialect: str) -> None:
     limit = "max_output_tokens" if dialect == "responses" else "max_tokens"
-    wishes = {"temperature": 1, "top_p": 0.5, limit: 9000}
+    wishes: Json = {"temperature": 1, "top_p": 0.5, limit: 9000}
+    if dialect == "gemini":
+        settings = {"temperature": 1, "topP": 0.5, "maxOutputTokens": 9000}
+        wishes = {"generationConfig": settings}
     _, body = sent(routed, dialect, model="changed", **wishes)
 
     assert (0.25, 500, 7) == (body["temperature"], body["max_tokens"], body["seed"])
@@ -197,7 +200,7 @@ def test_nothing_else_of_the_clients_headers_goes_upstream(routed: Stand) -> Non
     assert headers["user-agent"].startswith("dragoman/")
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_unknown_model_is_reported_with_what_there_is(routed: Stand, dialect: str) -> None:
     answer = post(routed, dialect, question(dialect, "no-such", stream=True))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import Client, SyncClient, request, tool
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.testing import Simulator
 
 
@@ -28,7 +29,7 @@ def test_it_serves_a_synchronous_program_and_remembers_its_requests() -> None:
         assert () == simulator.requests
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 def test_it_serves_an_asynchronous_program_in_every_dialect(dialect) -> None:
     async def run() -> str:
         with Simulator() as simulator:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.ids import encode_id
 from dragoman.profiles.profile import Profile
 from dragoman.translate_requests import (
@@ -89,7 +90,7 @@ def chat_history(call_id: str) -> bytes:
 
 
 @pytest.mark.parametrize("call_id", [NATIVE, encode_id(NATIVE), encode_id(NATIVE, 1)])
-@pytest.mark.parametrize("client", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("client", DIALECT_NAMES)
 def test_d1_the_native_id_is_restored_from_either_form_and_from_any_dialect(
     client: str, call_id: str
 ) -> None:
@@ -234,9 +235,9 @@ def test_forced_tool_that_is_not_declared_is_the_upstreams_affair() -> None:
     assert request == forwarded(request, "chat", LLAMA).body
 
 
-@pytest.mark.parametrize("target", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_bytes_that_are_not_utf8_never_reach_an_upstream(target: str) -> None:
-    schema = b'{"type":"object","description":"a\xe4\xe4b"}'
+    schema = b'{"type":"object","description":"a\xe4\xe4b","properties":{"p":{}}}'
     body = b'{"model":"m","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]}'
 
     written = translate_request(body % schema, source="chat", target=target).body

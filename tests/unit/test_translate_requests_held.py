@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import UntranslatableError
 from dragoman.translate_requests import (
     error_response,
@@ -75,7 +76,7 @@ THREADED = {
 }
 
 
-@pytest.mark.parametrize("target", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_a_conversation_that_the_upstream_would_not_hold_is_refused(target: str) -> None:
     with pytest.raises(UntranslatableError) as caught:
         translate_request(json.dumps(THREADED).encode(), source="anthropic", target=target)

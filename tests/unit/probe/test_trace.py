@@ -2,6 +2,7 @@
 
 import pytest
 
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.probe.trace import has_whole_arguments, trace
 
 CHUNK = b'data: {"choices":[{"index":0,"delta":%b,"finish_reason":%b}]}\n\n'
@@ -30,7 +31,7 @@ def test_a_trace_shows_how_a_stream_was_written():
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\0\xff", b"data: [1]\n\n", b"data: {\n\n" * 9])
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 def test_any_bytes_have_a_trace(dialect, garbage):
     assert "" == trace(dialect, garbage).finish
 

@@ -10,7 +10,7 @@ from dragoman.toolcalls.findings import MAX_PROBLEMS, NativeFinding, NativeProbl
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.losses import CODES, Loss
 from dragoman.turn.request import Tool
-from tests.support.gateway import FIXED_PATHS
+from tests.support.gateway import DIALECTS
 
 TOOLS = (Tool(name="get_weather"),)
 CALL = (
@@ -45,12 +45,12 @@ def found_in(
     return translator.findings
 
 
-@pytest.mark.parametrize("target", FIXED_PATHS)
+@pytest.mark.parametrize("target", DIALECTS)
 def test_translated_and_relayed_streams_have_the_calls_that_were_found(target: str) -> None:
     assert CALLS == list(found_in(TEXT, target=target))
 
 
-@pytest.mark.parametrize("target", FIXED_PATHS)
+@pytest.mark.parametrize("target", DIALECTS)
 def test_complete_bodies_have_the_calls_that_were_found(target: str) -> None:
     done = translate_body(body_of(TEXT), source="chat", target=target, model="kimi-k2", tools=TOOLS)
 
