@@ -1,4 +1,4 @@
-"""An upstream that repeats the gateway's key, in whatever field, never makes the gateway reveal it."""
+"""An upstream that repeats the gateway's key, or a secret of its request, never makes the gateway reveal it."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
+from dragoman.gateway.config.settings import (
+    Match,
+    Route,
+    RouteServerTools,
+    Secret,
+    Settings,
+    Upstream,
+)
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
@@ -204,3 +211,106 @@ def test_log_names_which_credential_was_refused(
     assert "upstream rejected the gateway's credentials" in got.text
     refused = notices(gateway, "credentials refused", upstream=dialect)
     assert {"env:NAME_OF_THE_KEY"} == {one["credential"] for one in refused}
+
+
+# --- a user's token for an MCP server -----------------------------------------------------------------
+
+SERVER = {"name": "notes", "url": "https://mcp.example"}
+# The gateway knows the token from the request alone.
+WITH_TOKEN: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "mcp_servers": [{"type": "url", **SERVER, "authorization_token": KEY}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "notes"}],
+    },
+    "responses": {
+        "tools": [
+            {
+                "type": "mcp",
+                "server_label": "notes",
+                "server_url": "https://mcp.example",
+                "authorization": KEY,
+                "require_approval": "never",
+            }
+        ]
+    },
+    "gemini": {
+        "tools": [
+            {
+                "mcpServers": [
+                    {
+                        "name": "notes",
+                        "streamableHttpTransport": {
+                            "url": "https://mcp.example",
+                            "headers": {"X-Notes": KEY},
+                        },
+                    }
+                ]
+            }
+        ]
+    },
+}
+VENDORS = {"anthropic": "anthropic", "responses": "openai", "gemini": "gemini-api"}
+
+
+@pytest.fixture(scope="module")
+def calling_servers(peer: OddUpstream) -> Iterator[Stand]:
+    def make(url: str) -> Settings:
+        upstreams = {
+            name: Upstream(
+                base_url=f"{peer.url}/v1", dialect=name, profile=profile, retries=0, cooldown=0
+            )
+            for name, profile in VENDORS.items()
+        }
+        routes = tuple(
+            Route(
+                match=Match(model=f"{name}/*"),
+                to=(f"{name}/*",),
+                server_tools=RouteServerTools(mcp=True),
+            )
+            for name in VENDORS
+        )
+        plain = settings_for(url)
+        log = structs.replace(plain.log, level="debug")
+        return structs.replace(plain, upstreams=upstreams, routes=routes, log=log)
+
+    with stand(make) as found:
+        yield found
+
+
+@pytest.mark.parametrize("dialect", VENDORS)
+@in_one_test
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("upstream", VENDORS)
+def test_token_for_an_mcp_server_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- as above
+    calling_servers: Stand,
+    peer: OddUpstream,
+    dialect: str,
+    upstream: str,
+    way: str,
+    stream: bool,
+) -> None:
+    if (dialect, upstream) == ("gemini", "anthropic"):
+        return  # Anthropic has no place for headers: the request is refused before anyone is asked
+    peer.answer = lambda _asked: WAYS[way](upstream)
+
+    body = question(dialect, f"{upstream}/m", stream=stream) | WITH_TOKEN[dialect]
+    got = post(calling_servers, dialect, body)
+    logged(calling_servers, got.headers["request-id"])
+
+    assert KEY.encode() in peer.asked[-1].body
+    assert KEY not in got.text + repr(got.headers) + calling_servers.log.getvalue()
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_token_for_an_mcp_server_is_not_revealed_by_a_failure_to_compact(
+    calling_servers: Stand, peer: OddUpstream, status: int
+) -> None:
+    peer.answer = lambda _asked: Reply(status, whole("responses"), HEADERS)
+
+    body = question("responses", "responses/m", stream=False) | WITH_TOKEN["responses"]
+    got = post(calling_servers, "responses", body, path="/v1/responses/compact")
+    logged(calling_servers, got.headers["request-id"])
+
+    assert KEY.encode() in peer.asked[-1].body
+    assert KEY not in got.text + repr(got.headers) + calling_servers.log.getvalue()

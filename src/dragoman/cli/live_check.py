@@ -24,6 +24,7 @@ from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
 from dragoman.probe.response import printable
+from dragoman.redaction import redact
 from dragoman.translate_requests import translate_request
 from dragoman.transport import Connector, TransportError
 from dragoman.turn.events import Fault, FaultKind
@@ -121,7 +122,7 @@ async def find_unusable(settings: Settings) -> list[Unusable]:
     finally:
         await connector.close()
     return [
-        Unusable(printable(plan.redact(one.message)), _unreachable(one))
+        Unusable(printable(redact(one.message, plan.secrets)), _unreachable(one))
         for one in answers
         if isinstance(one, Fault)
         and (_unreachable(one) or one.kind in _REFUSED or one.code == HTML)
@@ -267,7 +268,7 @@ class _Upstream:
         if isinstance(failed, Fault) and row.answer != "ok":
             shown = failed.message.removeprefix(f"{self._hop.upstream_name}: ")
             status = f"{failed.status}: " if failed.status else ""
-            reasons.append(status + printable(self._plan.redact(shown)))
+            reasons.append(status + printable(redact(shown, self._plan.secrets)))
             if failed.code == "upstream_unreachable":
                 advice.append("start the server, or correct `base_url`")
         if row.reachable and row.answer == "not asked":

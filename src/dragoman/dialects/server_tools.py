@@ -302,10 +302,16 @@ def may_have_mcp(body: bytes) -> bool:
     return _MCP_HINT.search(body) is not None
 
 
+_LEAST_SECRET: Final = 8  # characters: a shorter value may be a word of the conversation
+
+
 def mcp_secrets(request: Request) -> tuple[str, ...]:
     """Return the user's secrets in the MCP servers of a request."""
-    servers = (one for tool in request.tools for one in options_of(tool).servers)
-    return tuple(secret for one in servers for secret in one.secrets if secret)
+    tools = request.tools
+    if not tools or not _has_server_tools(tools, None):
+        return ()
+    servers = (one for tool in tools for one in options_of(tool).servers)
+    return tuple(one for server in servers for one in server.secrets if len(one) >= _LEAST_SECRET)
 
 
 def mcp_label(name: str) -> str:

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
+from dragoman.dialects.server_tools import mcp_secrets
 from dragoman.dialects.stored_responses import NOT_STORED
 from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError, PeerError, TooLargeError
@@ -105,6 +106,7 @@ async def read_client_request(
         len(body), lambda: _read_and_estimate(body, context.dialect, sealer, limits)
     )
     context.outcome.model = client.request.model
+    context.outcome.secrets = mcp_secrets(client.request)
     return client, previous_id
 
 

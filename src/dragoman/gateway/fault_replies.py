@@ -12,8 +12,6 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import DragomanError
 from dragoman.gateway.capacity import OverloadedError
 from dragoman.gateway.config.settings import Route
-from dragoman.gateway.logging import Logger
-from dragoman.gateway.plan import Plan
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import may_client_retry
 from dragoman.gateway.routing import Hop
@@ -78,17 +76,19 @@ def fault_of_error(context: RequestContext, error: Exception) -> tuple[Fault, in
     return Fault(FaultKind.GATEWAY, message, code="gateway_error"), 0
 
 
-def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Logger) -> Fault:
+def upstream_fault(fault: Fault, hop: Hop, route: Route, context: RequestContext) -> Fault:
     """Return an upstream's failure as its client gets it: with the upstream's name, without secrets.
 
     Every text is redacted, because upstreams repeat what they were sent.  A refused credential of the gateway
     becomes an upstream failure; only the log names where the credential comes from.
     """
     name = hop.upstream_name
-    message = plan.redact(fault.message)
+    message = context.redact(fault.message)
     if fault.kind in _CREDENTIALS and route.auth != "passthrough":
         source = hop.upstream.key.source if hop.upstream.key else "none"
-        logger.notice("credentials refused", level="error", upstream=name, credential=source)
+        context.runtime.logger.notice(
+            "credentials refused", level="error", upstream=name, credential=source
+        )
         reason = f"{name}: upstream rejected the gateway's credentials: {message}"
         return Fault(
             FaultKind.UPSTREAM_UNUSABLE, reason, status=fault.status, code="upstream_credentials"
@@ -96,8 +96,8 @@ def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Log
     return structs.replace(
         fault,
         message=f"{name}: {message}",
-        code=plan.redact(fault.code),
-        param=plan.redact(fault.param),
+        code=context.redact(fault.code),
+        param=context.redact(fault.param),
     )
 
 
@@ -122,7 +122,7 @@ class FaultRedaction:
         context = self._context
         if fault == context.outcome.stopped:
             return fault
-        return upstream_fault(fault, self._hop, self._route, context.plan, context.runtime.logger)
+        return upstream_fault(fault, self._hop, self._route, context)
 
     @property
     def pending(self) -> bool:

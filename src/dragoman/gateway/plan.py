@@ -21,7 +21,7 @@ from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.prices import PriceTable
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.traces import TRACE_PARENT, trace_context
-from dragoman.redaction import Secrets, hide, redact
+from dragoman.redaction import Secrets
 from dragoman.toolcalls.grammar import warm
 from dragoman.transport import TLS, Proxy
 
@@ -75,14 +75,6 @@ class Plan:
     def sealer(self, owner: str) -> Sealer:
         """Return what seals and opens the envelopes of one owner."""
         return self._sealers[owner]
-
-    def redact(self, text: str) -> str:
-        """Return a text of an upstream's failure as a client may see it."""
-        return redact(text, self.secrets)
-
-    def hide(self, text: str) -> str:
-        """Return a text of an upstream's good answer without the secrets of the settings."""
-        return hide(text, self.secrets)
 
     def shares_credential(self, route: Route) -> bool:
         """Return whether the upstreams of a route see one credential for several clients."""

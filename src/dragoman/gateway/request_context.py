@@ -26,6 +26,7 @@ from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.traces import RequestTrace
+from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.findings import NativeFinding, summarize
 from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
@@ -51,6 +52,7 @@ class Outcome(Struct, eq=False):
     streams: bool = False  # the client asked for a stream
     has_tools: bool = False
     guard_losses: tuple[Loss, ...] = ()
+    secrets: Secrets = ()  # of the user, in the request: credentials for MCP servers
     # While upstreams are asked.
     request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
     hop: Hop | None = None  # the upstream that was chosen last
@@ -142,6 +144,14 @@ class RequestContext(Struct, frozen=True, eq=False):
     def cors(self) -> dict[str, str]:
         """The headers that let a page of an allowed site read the response."""
         return cors_headers(self.http.headers.get("origin", ""), self.plan.settings.server)
+
+    def redact(self, text: str) -> str:
+        """Return a text of an upstream's failure as a client may see it, and the log."""
+        return redact(text, self.plan.secrets + self.outcome.secrets)
+
+    def hide(self, text: str) -> str:
+        """Return a text of an upstream's good answer without the secrets of the settings and of the request."""
+        return hide(text, self.plan.secrets + self.outcome.secrets)
 
     def debug(self, event: str, **facts: Fact) -> None:
         """Log a step of this request, if the log's level is `debug`."""

@@ -202,7 +202,9 @@ class UpstreamCall:
             seconds = round(health.resting(now), 1)
             if seconds:
                 self._runtime.state.rest(self._hop.upstream_name, seconds)
-            self._log_health(change, reason=failed.message, seconds=seconds or None)
+            self._log_health(
+                change, reason=self._context.redact(failed.message), seconds=seconds or None
+            )
         else:
             health.abandoned()  # the request was wrong: that shows nothing about the upstream
         return answer
@@ -342,7 +344,7 @@ class UpstreamCall:
 
     def _note_headers(self, reply: Reply) -> None:
         """Keep the upstream's headers that the client gets."""
-        outcome, hide = self._outcome, self._context.plan.hide
+        outcome, hide = self._outcome, self._context.hide
         outcome.upstream_id = hide(reply.request_id)
         outcome.should_retry = reply.should_retry
         limits = rate_limits(

@@ -562,7 +562,7 @@ def mcp_credentials_of(dialect_name: str, body: bytes) -> Iterator[str]:
         request = dialect(dialect_name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
     except DragomanError:
         return
-    yield from (one for one in mcp_secrets(request) if len(one) >= _LEAST_SECRET)
+    yield from mcp_secrets(request)
 
 
 def main() -> None:

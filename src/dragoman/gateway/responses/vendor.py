@@ -137,7 +137,7 @@ async def _passed_on(
         fault = Fault(FaultKind.TIMEOUT, clock.reason)
     except TransportError as failed:
         fault = fault_of_transport(failed)
-    return refused(context, upstream_fault(fault, hop, route, context.plan, context.runtime.logger))
+    return refused(context, upstream_fault(fault, hop, route, context))
 
 
 class _Clock:
@@ -178,7 +178,7 @@ async def _relayed(
         context.id,
         upstream=hop.upstream_name,
         upstream_model=hop.model,
-        upstream_id=context.plan.hide(reply.request_id),
+        upstream_id=context.hide(reply.request_id),
         extra=context.cors,
     )
     if not reply.headers.get("content-type", "").startswith("text/event-stream"):
