@@ -67,7 +67,7 @@ CODES: Final[dict[str, str]] = {
     "args_invalid": "a tool call's arguments are not valid JSON; they are forwarded unchanged",
     "args_missing": "a tool call was truncated before its first argument; its arguments are `{`",
     "call_cut": "a tool call was truncated; the part of its arguments that arrived is forwarded",
-    "input_uncertain": "a non-streaming response ended at a limit after a call, whose input may be incomplete",
+    "input_uncertain": "the response ended at a limit or a filter after a call, whose input may be incomplete",
     "call_id_duplicate": "a tool-call id was used twice and was made unique",
     "tool_name_fixed": "a tool was called by another name than the declared one; the call has the declared name",
     "call_without_name": "a tool call never got a name",

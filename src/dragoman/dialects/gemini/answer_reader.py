@@ -319,7 +319,8 @@ class GeminiReader:
         if given(self._pages):
             self._show_pages()
         calls, content = self.assembler.has_calls, self.assembler.index >= 0
-        if (word in _BAD_CALLS and not calls) or (word in _VAGUE and not content):
+        vague = reason is None and word in _VAGUE  # a blocked prompt may have the same word
+        if (word in _BAD_CALLS and not calls) or (vague and not content):
             self.assembler.fault(_bad_ending(word, self._message))
             return
         if word in _BAD_CALLS:

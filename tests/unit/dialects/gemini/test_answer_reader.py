@@ -17,6 +17,7 @@ from dragoman.turn.events import Citation, Fault, FinishReason, TextRun
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.server_tools import ServerKind
 from tests.support.corpus import ROOT
+from tests.support.tables import in_one_test
 from tests.unit.dialects.gemini.support import GEMINI, exchange, read
 
 
@@ -119,6 +120,93 @@ def test_a_call_without_a_name_is_a_failure():
 
     assert isinstance(events[-1], Fault)
     assert "call_without_name" == events[-1].code
+
+
+TEXT = {"text": "a"}
+CALL = {"functionCall": {"id": "k", "name": "f", "args": {}}}
+FILTERS = (
+    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+)
+UNUSABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
+VAGUE = ("OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED")
+FAILS = "upstream_bad"
+# What each word means at the end of nothing, of a text and of a call, and what is reported with content.
+ENDINGS = [
+    ("STOP", "stop", "stop", "tool_calls", ()),
+    ("stop", "stop", "stop", "tool_calls", ()),
+    ("MAX_TOKENS", "length", "length", "length", ()),
+    *((word, *("content_filter",) * 3, ()) for word in FILTERS),
+    *((word, FAILS, FAILS, "tool_calls", ("finish_reason_fixed",)) for word in UNUSABLE),
+    *((word, FAILS, "stop", "tool_calls", ("finish_reason_unknown",)) for word in VAGUE),
+    ("CONTINUATION", "length", "length", "length", ("continuation_capped",)),
+    ("WEIRD_NEW", "stop", "stop", "tool_calls", ("finish_reason_unknown",)),
+]
+
+
+@in_one_test
+@pytest.mark.parametrize(("word", "nothing", "text", "call", "codes"), ENDINGS)
+def test_every_finish_reason_is_an_ending_or_a_failure(
+    word: str, nothing: str, text: str, call: str, codes: tuple[str, ...]
+) -> None:
+    for parts, expected in (((), nothing), ((TEXT,), text), ((TEXT, CALL), call)):
+        sent = chunk(*parts, finish=word, usageMetadata={"totalTokenCount": 1})
+        sent["candidates"][0]["finishMessage"] = "Why."
+        answer = fold(read(sent))
+        if answer.fault is not None:
+            assert expected == answer.fault.kind
+            assert word in answer.fault.message
+            continue
+        assert expected == answer.finish.reason
+        filtered = expected == "content_filter"
+        assert (word.lower() if filtered else "") == answer.finish.category
+        assert ("Why." if filtered else "") == answer.finish.explanation
+        # Nothing shows whether the last call before a limit or a filter is whole.
+        doubted = CALL in parts and expected in ("length", "content_filter")
+        if parts:
+            uncertain = {"input_uncertain", "call_cut"} if doubted else set()
+            assert {*codes} | uncertain == {loss.code for loss in answer.losses}
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT"),
+        *("IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK"),
+    ],
+)
+def test_a_blocked_prompt_is_filtered_for_its_reason(word: str) -> None:
+    feedback = {"blockReason": word, "blockReasonMessage": "No."}
+
+    finish = fold(read({"promptFeedback": feedback})).finish
+
+    assert ("content_filter", word.lower(), "No.") == (
+        finish.reason,
+        finish.category,
+        finish.explanation,
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"promptTokenCount": 9, "candidatesTokenCount": 4}, (9, 4, 0, 0)),
+        ({"promptTokenCount": 9, "cachedContentTokenCount": 6}, (3, 0, 6, 0)),
+        ({"promptTokenCount": 9, "toolUsePromptTokenCount": 2}, (11, 0, 0, 0)),
+        ({"candidatesTokenCount": 4, "thoughtsTokenCount": 3}, (0, 7, 0, 3)),
+        ({"promptTokenCount": 9, "totalTokenCount": 14}, (9, 5, 0, 0)),
+        ({"promptTokenCount": "9", "candidatesTokenCount": None}, (9, 0, 0, 0)),
+    ],
+)
+def test_token_counts(counts: dict[str, object], expected: tuple[int, ...]) -> None:
+    usage = fold(read(chunk(TEXT, finish="STOP", usageMetadata=counts))).usage
+
+    assert expected == (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.reasoning_tokens,
+    )
 
 
 def test_numbers_of_finish_reasons_are_words_that_are_not_known():

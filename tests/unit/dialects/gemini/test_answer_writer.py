@@ -156,8 +156,11 @@ def test_half_a_call_is_text(arguments):
 @pytest.mark.parametrize(
     ("finish", "word"),
     [
+        (Finish(FinishReason.STOP), "STOP"),
         (Finish(FinishReason.STOP_SEQUENCE), "STOP"),
         (Finish(FinishReason.REFUSAL), "STOP"),
+        (Finish(FinishReason.COMPACTION), "STOP"),
+        (Finish(FinishReason.LENGTH), "MAX_TOKENS"),
         (Finish(FinishReason.CONTEXT_FULL), "MAX_TOKENS"),
         (Finish(FinishReason.PAUSE), "MAX_TOKENS"),
         (Finish(FinishReason.CONTENT_FILTER), "SAFETY"),
@@ -168,6 +171,23 @@ def test_finish_words(finish, word):
     chunks = chunks_of([START, *text(0, "a"), USAGE, finish])
 
     assert word == chunks[-1]["candidates"][0]["finishReason"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (Usage(9, 4), (9, None, 4, None, 13)),
+        (Usage(3, 7, 6, reasoning_tokens=3), (9, 6, 4, 3, 16)),
+        (Usage(3, 7, 0, 5, 1), (9, None, 7, None, 16)),  # cache writes are part of the prompt
+    ],
+)
+def test_token_counts(usage, expected):
+    names = ("prompt", "cachedContent", "candidates", "thoughts", "total")
+    last = structs.replace(usage, final=True)
+    chunks = chunks_of([START, *text(0, "a"), last, Finish(FinishReason.STOP)])
+
+    counts = chunks[-1]["usageMetadata"]
+    assert expected == tuple(counts.get(f"{name}TokenCount") for name in names)
 
 
 def test_an_answer_that_was_refused_as_a_whole_has_both_reports():

@@ -47,6 +47,13 @@ def body(code, status, message="m", **details):
             ),
             FaultKind.BILLING,
         ),
+        (
+            429,
+            body(429, "RESOURCE_EXHAUSTED", "Quota exceeded for metric: x, limit: 0"),
+            FaultKind.BILLING,
+        ),
+        (400, body(400, "INVALID_ARGUMENT", "missing a thought_signature"), FaultKind.BAD_REQUEST),
+        (499, body(499, "CANCELLED"), FaultKind.SERVER),
         (500, body(500, "INTERNAL"), FaultKind.SERVER),
         (501, body(501, "UNIMPLEMENTED"), FaultKind.BAD_REQUEST),
         (503, body(503, "UNAVAILABLE"), FaultKind.OVERLOADED),
@@ -89,6 +96,43 @@ def test_every_failure_has_a_status_and_returns_as_itself_or_its_nearest(kind):
         FaultKind.GATEWAY: FaultKind.SERVER,
     }
     assert nearest.get(kind, kind) is back.kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "word"),
+    [
+        (FaultKind.BAD_REQUEST, 400, "INVALID_ARGUMENT"),
+        (FaultKind.CONTENT_POLICY, 400, "INVALID_ARGUMENT"),
+        (FaultKind.CONTEXT_LENGTH, 400, "INVALID_ARGUMENT"),
+        (FaultKind.CONFLICT, 409, "ABORTED"),
+        (FaultKind.AUTH, 401, "UNAUTHENTICATED"),
+        (FaultKind.PERMISSION, 403, "PERMISSION_DENIED"),
+        (FaultKind.NOT_FOUND, 404, "NOT_FOUND"),
+        (FaultKind.TOO_LARGE, 413, "INVALID_ARGUMENT"),
+        (FaultKind.BILLING, 400, "FAILED_PRECONDITION"),
+        (FaultKind.RATE_LIMIT, 429, "RESOURCE_EXHAUSTED"),
+        (FaultKind.SERVER, 500, "INTERNAL"),
+        (FaultKind.GATEWAY, 500, "INTERNAL"),
+        (FaultKind.UPSTREAM_BAD, 502, "INTERNAL"),
+        (FaultKind.OVERLOADED, 503, "UNAVAILABLE"),
+        (FaultKind.TIMEOUT, 504, "DEADLINE_EXCEEDED"),
+    ],
+)
+def test_every_failure_has_googles_word(kind, status, word):
+    given, sent = encode_fault(Fault(kind, "why"), "req")
+
+    assert (status, word) == (given, json.loads(sent)["error"]["status"])
+    # Gemini CLI takes these for final.
+    for final in (b"ErrorInfo", b"quotaId", b"PerDay", b"limit: 0", b"capacity"):
+        assert final not in sent
+
+
+def test_a_prompt_that_is_too_long_is_named_as_google_names_it():
+    _, sent = encode_fault(Fault(FaultKind.CONTEXT_LENGTH, "9 tokens"), "req")
+
+    message = json.loads(sent)["error"]["message"]
+    assert "input token count exceeds the maximum number of tokens allowed" in message
+    assert "9 tokens" in message
 
 
 def test_the_field_and_the_delay_are_in_the_details():
