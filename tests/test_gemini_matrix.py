@@ -249,6 +249,34 @@ FROM_GEMINI: Final = [
         ),
         everywhere(Out({}, ("schema_not_enforced",))),
     ),
+    *(
+        Row(
+            f"a schema with the type {kind}",
+            "gemini",
+            config(responseJsonSchema=SCHEMA, **({"responseMimeType": kind} if kind else {})),
+            everywhere(Out({}, ("schema_not_enforced", *more))),
+        )
+        for kind, more in (("", ()), ("text/plain", ()), ("text/csv", ("field_dropped",)))
+    ),
+    Row(
+        "two schemas of one answer",
+        "gemini",
+        config(
+            responseMimeType="application/json",
+            responseSchema={"type": "OBJECT"},
+            responseJsonSchema=SCHEMA,
+        ),
+        everywhere(Out(refused="$.generationConfig.responseSchema")),
+    ),
+    Row(
+        "JSON with a schema, under the name that SDKs write",
+        "gemini",
+        config(responseMimeType="application/json", _responseJsonSchema=SCHEMA),
+        {
+            "chat": Out({"response_format.json_schema.schema": SCHEMA}),
+            "responses": Out({"text.format.schema": SCHEMA}),
+        },
+    ),
     Row(
         "safetySettings that filter nothing",
         "gemini",
@@ -499,11 +527,17 @@ FROM_GEMINI: Final = [
         "kimi-k2-thinking",
         "moonshot",
     ),
-    Row(
-        "routingConfig",
-        "gemini",
-        config(routingConfig={"autoMode": {}}),
-        everywhere(Out({}, ("field_dropped",))),
+    *(
+        Row(name, "gemini", given, everywhere(Out({}, ("field_dropped",))))
+        for name, given in (
+            ("routingConfig", config(routingConfig={"autoMode": {}})),
+            ("modelSelectionConfig", config(modelSelectionConfig={"featureSelection": "x"})),
+            ("continuationToken", config(continuationToken="YQ==")),
+            ("responseFormat", config(responseFormat=[{"text": {}}])),
+            ("audioTimestamp", config(audioTimestamp=True)),
+            ("enableEnhancedCivicAnswers", config(enableEnhancedCivicAnswers=True)),
+            ("modelArmorConfig", {"modelArmorConfig": {"promptTemplateName": "x"}}),
+        )
     ),
     # --- parts ---
     Row("an empty text", "gemini", said({"text": ""}, {"text": "x"}), everywhere(Out())),

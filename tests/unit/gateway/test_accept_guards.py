@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.context import Target
-from dragoman.dialects import dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.gateway.accept import loop_fault, with_note
 from dragoman.profiles import profile
 from dragoman.turn.events import FaultKind
@@ -52,7 +52,7 @@ def test_h6_the_note_follows_an_instruction_that_comes_last() -> None:
     assert USER is noted.turns[-1].role
 
 
-@pytest.mark.parametrize("name", ["anthropic", "chat", "gemini", "responses"])
+@pytest.mark.parametrize("name", DIALECT_NAMES)
 def test_h6_every_dialect_can_carry_the_note_and_keeps_its_prefix(name: str) -> None:
     request = request_of(*STEP * 5)
     target = Target(profile=profile("generic"), model="m")

@@ -200,6 +200,10 @@ def _format(config: GenerationConfig, losses: list[Loss]) -> tuple[OutputFormat,
     kind = (config.response_mime_type or "").lower()
     path = "$.generationConfig.responseSchema"
     wanted: Raw | None = None
+    if given(config.response_json_schema) and given(config.response_schema):
+        raise MalformedError(
+            "a request has `responseSchema` or `responseJsonSchema`, not both", path=path
+        )
     if given(config.response_json_schema):
         path = "$.generationConfig.responseJsonSchema"
         wanted = json_schema(config.response_json_schema, path, openapi=False)
@@ -211,6 +215,10 @@ def _format(config: GenerationConfig, losses: list[Loss]) -> tuple[OutputFormat,
         listed = ", ".join(str(word) for word in words) if isinstance(words, list) else ""
         return OutputFormat(), f"{_ONE_OF}{listed}" if listed else ""
     if kind != "application/json":
+        if kind not in ("", "text/plain"):
+            losses.append(Loss("field_dropped", "$.generationConfig.responseMimeType", kind[:40]))
+        if wanted is not None:
+            losses.append(Loss("schema_not_enforced", path))  # it belongs to JSON alone
         return OutputFormat(), ""
     if wanted is None:
         return OutputFormat(kind="json_object"), ""

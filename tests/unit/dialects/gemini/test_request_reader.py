@@ -186,7 +186,12 @@ def test_a_request_may_stream():
         ),
         ("/v1/projects/p/locations/l/endpoints/7:generateContent", {}, ("answer", "7", False)),
         ("/base/v1beta/models/a/models/b:generateContent", {}, ("answer", "a/models/b", False)),
-        ("/v1beta/models/m:embedContent", {}, ("nothing",)),
+        *(
+            (f"/v1beta/models/m:{verb}", {}, ("nothing",))
+            for verb in ("embedContent", "batchEmbedContents", "generateAnswer", "predict")
+        ),
+        ("/upload/v1beta/files", {}, ("nothing",)),
+        ("/v1beta/interactions", {}, ("nothing",)),
         ("/v1beta/cachedContents", {}, ("nothing",)),
     ],
 )
