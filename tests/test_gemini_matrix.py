@@ -1370,6 +1370,23 @@ TO_GEMINI: Final = [
         {"tools": [{"name": "f", "description": "F", "input_schema": {"type": "object"}}]},
         {"tools": [{"functionDeclarations": [{"name": "f", "description": "F"}]}]},
     ),
+    *(
+        to_gemini(
+            f"a function without parameters but with `{word}`",
+            "chat",
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]},
+            {"tools": [{"functionDeclarations": [{"name": "f"}]}]},
+            *losses,
+        )
+        for word, schema, losses in (
+            ("required", {"type": "object", "properties": {}, "required": []}, ()),
+            (
+                "description",
+                {"type": "object", "description": "Nothing to give."},
+                ("schema_rewritten",),
+            ),
+        )
+    ),
     to_gemini(
         "a name that begins with a digit",
         "chat",

@@ -52,6 +52,11 @@ _OWN_NAMES: Final = {kind: name for name, kind in SERVER_KINDS.items()}
 _EMPTY: Final = frozenset({b"{}", b"null", b""})
 # Keywords with which a schema without properties still says something.
 _MEANT: Final = ("properties", "$ref", "anyOf", "oneOf", "allOf")
+# Keywords that mean nothing for an object without properties.
+_WITHOUT_MEANING: Final = frozenset(
+    {"type", "properties", "required", "additionalProperties", "title"}
+    | {"$schema", "$id", "$defs", "definitions"}
+)
 
 # --- names ----------------------------------------------------------------------------------------
 # Google takes dots and colons, which no other vendor does, and no digit or hyphen at the beginning.
@@ -137,6 +142,8 @@ def _function(tool: Tool, profile: Profile, losses: list[Loss]) -> FunctionDecla
             parameters = fitted_schema(
                 without_meta(schema), profile, losses, path=tool.path, name=tool.name
             )
+    elif schema is not None and _has_more_keywords(schema):
+        losses.append(Loss("schema_rewritten", tool.path, "an object without properties"))
     return FunctionDeclaration(
         name=name,
         description=function_description(tool, losses) or None,
@@ -153,6 +160,11 @@ def _takes_arguments(schema: Raw) -> bool:
     if bytes(fields.get("additionalProperties", b"")).startswith(b"{"):
         return True
     return any(bytes(fields.get(name, b"")) not in _EMPTY for name in _MEANT)
+
+
+def _has_more_keywords(schema: Raw) -> bool:
+    """Return whether a schema without properties has keywords that are lost with it, such as a description."""
+    return bool((decode_or_none(_FIELDS, schema) or {}).keys() - _WITHOUT_MEANING)
 
 
 def _server_tool(tool: Tool, profile: Profile, losses: list[Loss]) -> dict[str, Raw] | None:
