@@ -55,6 +55,15 @@ def test_a_long_exchange_that_may_be_a_problem_is_held_up_to_the_limit(tmp_path:
     assert one.outcome.dropped > 64 * 1024
 
 
+def test_a_header_that_is_not_utf8_costs_no_recording(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path, when="always") as found:
+        post(found, "chat", headers=[(b"x-name", b"caf\xe9")])
+    (one,) = recorded(tmp_path)
+
+    assert one.outcome is not None
+    assert "caf?" == one.opening.headers["x-name"]
+
+
 def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:
     with recording_gateway(tmp_path, when="asked") as found:
         post(found, "chat")

@@ -1,9 +1,10 @@
 """Count the instructions that the gateway, or the relay, executes for each response: they do not depend on other load.
 
-    python -m tools.bench.instructions [--relay] [--client DIALECT ...] [--upstream DIALECT] [CASE ...]
+    python -m tools.bench.instructions [--relay] [--record] [--client DIALECT ...] [--upstream DIALECT] [CASE ...]
 
 Needs valgrind.  One connection sends requests one after the other: some that are not counted, and then those that are.
 `--libraries` also prints the share of each library: `_core` is msgspec, so JSON; the interpreter is `libpython` or `python`.
+`--record` records every exchange; the process that writes recordings is not counted.
 `--profiles` names a folder for callgrind's profiles of each case, for `callgrind_annotate`.
 """
 
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--relay", action="store_true", help="count the byte relay's instead")
     parser.add_argument("--client", nargs="+", choices=DIALECT_NAMES, default=["anthropic"])
     parser.add_argument("--upstream", choices=DIALECT_NAMES, default="chat")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--libraries", action="store_true")
     parser.add_argument("--profiles", type=Path)
     options = parser.parse_args()
@@ -53,6 +55,7 @@ def main() -> int:
         with bench.upstream():
             program = ["dragoman.cli.main", "serve", "--port", "0", "--upstream", bench.address]
             program += ["--upstream-dialect", options.upstream]
+            program += ["--record", str(folder / "recordings")] if options.record else []
             if options.relay:
                 program = ["tools.bench.relay", bench.address + dialect(options.upstream).path]
             out = f"--callgrind-out-file={folder}/out"

@@ -116,9 +116,25 @@ _EVENTS: Final = msgspec.json.Encoder()
 def encode_batch(batch: Sequence[Frame], payloads: Sequence[bytes]) -> list[bytes]:
     """Return what to write for frames with their bytes, to be written in this order."""
     sizes = list(map(len, payloads))
-    head = _ENCODER.encode((batch, sizes))
+    try:
+        head = _ENCODER.encode((batch, sizes))
+    except UnicodeEncodeError:  # a header or a path that is not UTF-8
+        head = _ENCODER.encode((_clean(msgspec.to_builtins(batch)), sizes))
     lengths = _LENGTHS.pack(len(head) + sum(sizes), len(head))
     return [lengths + head, *filter(None, payloads)]
+
+
+def _clean(value: object) -> object:
+    """Return a value whose texts have a question mark for each half of a character."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list():
+            return [_clean(one) for one in value]
+        case dict():
+            return {_clean(name): _clean(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
