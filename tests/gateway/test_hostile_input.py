@@ -334,7 +334,9 @@ def from_upstreams() -> dict[str, Case]:
         way = f"{upstream} to {client}"
         plain = Case(client, upstream, partial(request, client, upstream))
         stream = plain._replace(body=partial(request, client, upstream, stream=True))
-        arguments = partial(complete, upstream, arguments=json.dumps({"a": '"' * (5 * MIB // 2)}))
+        # Escaped twice where arguments are a string: three backslashes for a quotation mark.
+        text = ("a" * 4 + '"') * (5 * MIB // 4)
+        arguments = partial(complete, upstream, arguments=json.dumps({"a": text}))
         found[f"{way}: 10 MB of escaped arguments"] = plain._replace(
             reply=lambda arguments=arguments: Reply(200, arguments())
         )
