@@ -89,6 +89,7 @@ def test_macos_workers_accept_from_one_socket(tmp_path: Path) -> None:
         until(lambda: len(served.notices("started")) == 3)
         subprocess.run(["kill", "-KILL", str(second)], check=True)
         statuses += [answered(served) for _ in range(5)]
+        until(lambda: len(served.notices("started")) == 4)
         host, _, port = served.url.removeprefix("http://").partition(":")
         served.send_signal("SIGTERM")
         code = served.end()
