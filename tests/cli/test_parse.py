@@ -286,3 +286,17 @@ def test_formats_shows_the_other_names_of_a_family() -> None:
     assert ALIASES == {alias: row["key"] for row in rows for alias in row["aliases"]}
     for alias in ALIASES:
         assert f"= {alias}" in shown
+
+
+def test_odd_literals_of_a_model_print_no_warning() -> None:
+    done = subprocess.run(
+        [*DRAGOMAN, "parse", "--format", "pythonic"],
+        input="[f(a=1or)]",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert {"a": "1or"} == json.loads(json.loads(done.stdout)["tool_calls"][0]["arguments"])
+    assert "" == done.stderr

@@ -7,6 +7,7 @@ what only a mistake needs is imported when it is made.
 import importlib
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -128,6 +129,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command.  A user's mistake prints one line, never a traceback."""
+        # Python's parser prints warnings about the literals that models write, such as `1or`.
+        warnings.filterwarnings("ignore", category=SyntaxWarning, module="<unknown>")
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
