@@ -144,10 +144,10 @@ def test_client_learns_of_a_tunnel_that_was_cut(
 def test_client_that_leaves_closes_the_tunnel(
     gateway: Stand, proxy: ForwardProxy, secured: OddUpstream
 ) -> None:
-    before = proxy.closed
-    with stream_under_way(gateway, secured, "chat"):
-        assert before == proxy.closed
-    assert until(lambda: proxy.closed > before)
+    with stream_under_way(gateway, secured, "chat") as stream:
+        until(lambda: proxy.open == 1)  # those of earlier tests have ended
+        stream.leave()
+        until(lambda: proxy.open == 0)
 
 
 # --- failures -----------------------------------------------------------------------------------------

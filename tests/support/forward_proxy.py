@@ -57,6 +57,11 @@ class ForwardProxy:
         """How many tunnels have ended."""
         return sum("closed" in one for one in list(self._lines))
 
+    @property
+    def open(self) -> int:
+        """How many tunnels have not ended."""
+        return sum("opened" in one for one in list(self._lines)) - self.closed
+
     def cut(self) -> None:
         """Abort every connection."""
         self._order("cut")

@@ -70,6 +70,7 @@ class _Program:
         except OSError:
             return await _refuse(writer, 502)
         self._writers.add(onward[1])
+        _log(opened=target)
         if method == "CONNECT":
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:

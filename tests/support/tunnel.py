@@ -34,6 +34,7 @@ class StreamUnderWay:
 
     def __init__(self, response: httpx2.Response, gate: Gate) -> None:
         self.headers = response.headers
+        self.leave = response.close
         self.gate = gate
         self._parts = response.iter_bytes()
         self.text = b""

@@ -263,8 +263,12 @@ class Assembler(BlockBuilder):
         """Put in the call of a vendor-run tool, and return its id: one is made if the peer gave none.
 
         The result may follow at any time.  A call that has none at the end of a normal answer gets one then: what the
-        answer cites, if `ran` says that a search has run, else a failure.
+        answer cites, if `ran` says that a search has run, else a failure.  A call of an MCP server without the name
+        of its tool is dropped: it has no id, and no client could show it.
         """
+        if call.does is ServerKind.MCP and not call.name:
+            self.loss("server_block_dropped", f"call {call_id}", vendor)
+            return ""
         if self._server is None:
             self._server = {}
         if not call_id or call_id in self._server:
@@ -285,7 +289,9 @@ class Assembler(BlockBuilder):
             self.loss("late_delta_dropped", f"call {call_id}", "a second result")
             return
         if call_id not in calls:
-            call_id = self.server_call(ServerCall(result.does), call_id=call_id)
+            call_id = self.server_call(ServerCall(result.does), call_id=call_id, vendor=vendor)
+            if not call_id:
+                return
         assert self._server is not None  # noqa: S101 -- the call is there
         self._server[call_id] = None
         self._sourced = self._sourced or bool(result.sources)
