@@ -9,6 +9,7 @@ the same events as before, masked.
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -240,11 +241,13 @@ def _as_replayed(recording: Recording, masked: Recording) -> list[Line]:
     except DragomanError:
         return masked.lines
     changed = {one.index for one in differences(attempt.events, before.events)}
-    events = [
-        new if at not in changed and _kind(new) == _kind(old) else old
-        for at, (old, new) in enumerate(zip(other.events, after.events, strict=False))
-    ]
-    events += other.events[len(events) :]
+    events = after.events
+    if changed:
+        events = [
+            new if at not in changed and _kind(new) == _kind(old) else old
+            for at, (old, new) in enumerate(zip(other.events, events, strict=False))
+        ]
+        events += other.events[len(events) :]
     body = after.body if different_bytes(recording, before) is None and not before.failed else None
     return _replaced(masked, other, iter(events), body)
 
@@ -256,8 +259,10 @@ def _kind(event: Raw) -> str:
 def _replaced(
     masked: Recording, attempt: AttemptRecord, events: Iterator[Raw], body: bytes | None
 ) -> list[Line]:
+    """Return the lines with other events, whose number may differ, and with other bytes for the client."""
     out: list[Line] = []
     number, answered = -1, masked.attempts.index(attempt)
+    events_left = len(attempt.events)
     alive = dialect(masked.opening.dialect).keep_alive
     last = max((at for at, line in enumerate(masked.lines) if isinstance(line, Written)), default=0)
     bytes_left = Cutter(body or b"")
@@ -267,7 +272,9 @@ def _replaced(
                 number += 1
                 out.append(line)
             case Events() if number == answered:
-                out.append(replace(line, events=[next(events) for _ in line.events]))
+                events_left -= len(line.events)
+                taken = islice(events, len(line.events) if events_left else None)
+                out.append(replace(line, events=[*taken]))
             case Written() if body is not None and line.data.data != alive:
                 data = bytes_left.take(len(body) if at == last else len(line.data.data))
                 out.append(replace(line, data=Payload.of(data)))
