@@ -252,18 +252,6 @@ def test_exchanges_that_are_recorded_are_so_large(monkeypatch: pytest.MonkeyPatc
     assert 2 == log.getvalue().count("recordings incomplete")
 
 
-def test_encoded_parts_of_recordings_are_so_many() -> None:
-    async def run() -> None:
-        recorder = Recorder(Logger(io.StringIO()))
-        parts = [structs.replace(DEFAULT_LIMITS) for _ in range(recording._MOST_PARTS + 1)]
-        encoded = [bytes(recorder.encode_once(one)) for one in parts]
-
-        assert 1 == len(set(encoded)) == len(recorder._parts)
-        assert recorder.encode_once(parts[-1]) is recorder.encode_once(parts[-1])
-
-    asyncio.run(run())
-
-
 # --- what the inspector takes ---------------------------------------------------------------------
 
 

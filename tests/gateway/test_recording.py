@@ -13,8 +13,6 @@ import pytest
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.recording import Recorder
-from dragoman.recorder.frames import Answered, SentAnswered, SentTranslation
-from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from tests.support.asking import post
 from tests.support.event_loops import OnLoop
@@ -64,11 +62,6 @@ def test_a_header_that_is_not_utf8_costs_no_recording(tmp_path: Path) -> None:
 
     assert one.outcome is not None
     assert "caf?" == one.opening.headers["x-name"]
-
-
-def test_what_is_sent_of_a_translation_has_the_fields_of_a_translation() -> None:
-    assert Translation.__struct_fields__ == SentTranslation.__struct_fields__
-    assert Answered.__struct_fields__ == SentAnswered.__struct_fields__
 
 
 def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:

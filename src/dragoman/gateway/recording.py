@@ -18,7 +18,6 @@ from typing import IO, Final, cast
 
 import msgspec
 from aiohttp import web
-from msgspec import Raw, Struct
 
 from dragoman._version import __version__
 from dragoman.context import Exchange
@@ -27,6 +26,7 @@ from dragoman.gateway.config.settings import Record
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.globs import Glob
 from dragoman.recorder import frames
+from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault
 
@@ -39,7 +39,6 @@ _MOST_WAITING: Final = 64 * 1024 * 1024
 _MOST_HELD: Final = 256 * 1024 * 1024
 _CHECK_BYTES: Final = 64 * 1024  # of an exchange, between two looks at these limits
 _PIPE_BYTES: Final = 1024 * 1024  # that the system holds: the most that Linux allows without rights
-_MOST_PARTS: Final = 64  # profiles and limits that are kept encoded
 _STOP_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0  # a writer that ends earlier is started again later each time
 _LONGEST_PAUSE: Final = 60.0  # seconds before such a start
@@ -63,11 +62,10 @@ class Recorder:
         self._started = 0.0
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._batch: list[frames.SentFrame] = []  # for the next write
+        self._batch: list[frames.Frame] = []  # for the next write
         self._payloads: list[bytes] = []  # of each of them
         self._behind = False  # the writer is too slow
         self._held_too_much = False
-        self._parts: dict[int, tuple[Struct, Raw]] = {}  # by the identity of what is encoded
         self.held_bytes = 0  # of exchanges that may turn out to be problems
 
     def reconfigure(self, settings: Record, secrets: Secrets) -> None:
@@ -150,19 +148,10 @@ class Recorder:
             self._behind = self._pipe.get_write_buffer_size() > _MOST_WAITING
         return not held and not self._behind
 
-    def encode_once(self, part: Struct) -> Raw:
-        """Return what many exchanges have in common, encoded; the same object is encoded once."""
-        known = self._parts.get(id(part))
-        if known is None:
-            if len(self._parts) >= _MOST_PARTS:
-                self._parts.clear()
-            known = self._parts[id(part)] = (part, frames.encode_part(part))
-        return known[1]
-
     def _log_incomplete(self, reason: str) -> None:
         self._logger.notice("recordings incomplete", level="warning", reason=reason)
 
-    def send(self, frame: frames.SentFrame, payload: bytes = b"") -> None:
+    def send(self, frame: frames.Frame, payload: bytes = b"") -> None:
         """Hand a frame to the writer, with all others of this turn of the event loop."""
         if not self._batch:
             self._loop.call_soon(self._flush)
@@ -291,7 +280,7 @@ class ExchangeRecording:
         self._started = time.perf_counter()
         self._most = most
         # Until it is known whether the exchange is kept; events are encoded only then.
-        self._held: list[tuple[frames.SentFrame, bytes] | list[Event]] | None = None if keep else []
+        self._held: list[tuple[frames.Frame, bytes] | list[Event]] | None = None if keep else []
         self._size = 0  # bytes of frames so far
         self._unchecked = -1  # the size up to which there is room
         self._counted = 0  # bytes that `Recorder.held_bytes` has of it
@@ -336,15 +325,11 @@ class ExchangeRecording:
         )
         self._add(frame, body)
 
-    def encode_once(self, part: Struct) -> Raw:
-        """Return a part of a translation that other exchanges have too."""
-        return self._recorder.encode_once(part)
-
     def answered(
-        self, status: int, headers: Mapping[str, str], translation: frames.SentTranslation | None
+        self, status: int, headers: Mapping[str, str], translation: Translation | None
     ) -> None:
         """Record that an upstream began to answer."""
-        frame = frames.SentAnswered(
+        frame = frames.Answered(
             exchange=self.number,
             at=self._now(),
             status=status,
@@ -403,7 +388,7 @@ class ExchangeRecording:
         """Return milliseconds since the request was read."""
         return (time.perf_counter() - self._started) * 1000
 
-    def _add(self, frame: frames.SentFrame, payload: bytes = b"") -> None:
+    def _add(self, frame: frames.Frame, payload: bytes = b"") -> None:
         size = len(payload) or 1
         self._size += size
         if self._size > self._unchecked and not self._has_room(size):

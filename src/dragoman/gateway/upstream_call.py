@@ -37,7 +37,7 @@ from dragoman.gateway.retry import (
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.traces import AttemptTrace, RequestTrace
 from dragoman.gateway.upstream_request import ContinuationBounds, Paused, UpstreamRequest
-from dragoman.recorder.frames import SentTranslation
+from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
 from dragoman.translate import Translator, Watcher, translate_body
 from dragoman.transport import Reply, TransportError
@@ -601,21 +601,21 @@ class UpstreamCall:
         self._recording.answered(
             reply.status,
             reply.headers,
-            SentTranslation(
+            Translation(
                 source=hop.upstream.dialect,
                 target=self._context.dialect,
                 model=hop.model,
                 native_format="none" if family is None else family.key,
                 stop=self._written.stop,
                 stream=self._accepted.request.stream,
-                profile=self._recording.encode_once(self._written.profile),
+                profile=self._written.profile,
                 seed=options["seed"],
                 created=options["created"],
                 previous_id=options["previous_id"],
                 input_estimate=options["input_estimate"],
                 strict=options["strict"],
                 rendering=options["rendering"] or Rendering(),
-                limits=self._recording.encode_once(options["limits"]),
+                limits=options["limits"],
                 continues=self._written.may_pause,
                 earlier=0 if self._bounds is None else self._bounds.requests,
             ),

@@ -11,9 +11,8 @@ from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from dragoman.context import Rendering
 from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault, TextRun
@@ -68,37 +67,6 @@ class Answered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
     translation: Translation | None
 
 
-class SentTranslation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`Translation` as the gateway sends it: what many exchanges have in common was encoded once."""
-
-    source: str
-    target: str
-    model: str
-    native_format: str
-    stop: tuple[str, ...] = ()
-    stream: bool = False
-    profile: Raw
-    seed: str = ""
-    created: int = 0
-    previous_id: str = ""
-    input_estimate: int | None = None
-    strict: bool = False
-    rendering: Rendering
-    limits: Raw
-    continues: bool = False
-    earlier: int = 0
-
-
-class SentAnswered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
-    """`Answered` as the gateway sends it."""
-
-    exchange: int
-    at: float
-    status: int
-    headers: dict[str, str]
-    translation: SentTranslation | None
-
-
 class Came(Struct, frozen=True, array_like=True, gc=False, tag=4):
     """Bytes of the upstream; none at the end of its answer."""
 
@@ -139,14 +107,13 @@ class Close(Struct, frozen=True, kw_only=True, array_like=True, tag=8):
 
 
 Frame: TypeAlias = Policy | Begin | Ask | Answered | Came | Meant | Ended | Sent | Close
-SentFrame: TypeAlias = Policy | Begin | Ask | SentAnswered | Came | Meant | Ended | Sent | Close
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[list[Frame], list[int]])
 _EVENTS: Final = msgspec.json.Encoder()
 
 
-def encode_batch(batch: Sequence[SentFrame], payloads: Sequence[bytes]) -> list[bytes]:
+def encode_batch(batch: Sequence[Frame], payloads: Sequence[bytes]) -> list[bytes]:
     """Return what to write for frames with their bytes, to be written in this order."""
     sizes = list(map(len, payloads))
     try:
@@ -155,11 +122,6 @@ def encode_batch(batch: Sequence[SentFrame], payloads: Sequence[bytes]) -> list[
         head = _ENCODER.encode((_clean(msgspec.to_builtins(batch)), sizes))
     lengths = _LENGTHS.pack(len(head) + sum(sizes), len(head))
     return [lengths + head, *filter(None, payloads)]
-
-
-def encode_part(value: Struct) -> Raw:
-    """Return a part of a frame, encoded."""
-    return Raw(_ENCODER.encode(value))
 
 
 def _clean(value: object) -> object:
