@@ -289,9 +289,10 @@ class Assembler(BlockBuilder):
             self.loss("late_delta_dropped", f"call {call_id}", "a second result")
             return
         if call_id not in calls:
-            call_id = self.server_call(ServerCall(result.does), call_id=call_id, vendor=vendor)
-            if not call_id:
+            if result.does is ServerKind.MCP:  # its call needs a name, which only the peer knows
+                self.loss("server_block_dropped", f"call {call_id}", vendor)
                 return
+            call_id = self.server_call(ServerCall(result.does), call_id=call_id)
         assert self._server is not None  # noqa: S101 -- the call is there
         self._server[call_id] = None
         self._sourced = self._sourced or bool(result.sources)
