@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from dragoman.gateway.config.settings import (
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Reply, odd_upstream
-from tests.support.simulator import question
+from tests.support.simulator import SERVERS, question
 from tests.support.tables import in_one_test
 from tests.support.waiting import logged, notices
 
@@ -215,39 +216,12 @@ def test_log_names_which_credential_was_refused(
 
 # --- a user's token for an MCP server -----------------------------------------------------------------
 
-SERVER = {"name": "notes", "url": "https://mcp.example"}
 # The gateway knows the token from the request alone.
-WITH_TOKEN: dict[str, dict[str, Any]] = {
-    "anthropic": {
-        "mcp_servers": [{"type": "url", **SERVER, "authorization_token": KEY}],
-        "tools": [{"type": "mcp_toolset", "mcp_server_name": "notes"}],
-    },
-    "responses": {
-        "tools": [
-            {
-                "type": "mcp",
-                "server_label": "notes",
-                "server_url": "https://mcp.example",
-                "authorization": KEY,
-                "require_approval": "never",
-            }
-        ]
-    },
-    "gemini": {
-        "tools": [
-            {
-                "mcpServers": [
-                    {
-                        "name": "notes",
-                        "streamableHttpTransport": {
-                            "url": "https://mcp.example",
-                            "headers": {"X-Notes": KEY},
-                        },
-                    }
-                ]
-            }
-        ]
-    },
+WITH_TOKEN = deepcopy(SERVERS)
+WITH_TOKEN["anthropic"]["mcp_servers"][0]["authorization_token"] = KEY
+WITH_TOKEN["responses"]["tools"][0]["authorization"] = KEY
+WITH_TOKEN["gemini"]["tools"][0]["mcpServers"][0]["streamableHttpTransport"]["headers"] = {
+    "X-Notes": KEY
 }
 VENDORS = {"anthropic": "anthropic", "responses": "openai", "gemini": "gemini-api"}
 
