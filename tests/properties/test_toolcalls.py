@@ -92,6 +92,37 @@ def test_calls_in_a_family_s_own_grammar_parse_to_the_same_calls_and_text(
     assert parsed.reasoning == ""
 
 
+# Each begins as something that may stand around a string.
+LIKE_SEPARATORS = [
+    ", xyz",
+    ": xyz",
+    "= xyz",
+    "] xyz",
+    ") xyz",
+    "} xyz",
+    "[ xyz",
+    "( xyz",
+    "{ xyz",
+    "; xyz",
+    "' xyz",
+    '" xyz',
+    "\\ xyz",
+]
+
+
+@each_family
+def test_strings_that_begin_like_separators_are_the_same_however_they_arrive(family: str) -> None:
+    grammar = FAMILIES[family]
+    arguments = dict(zip("abcdefghijklm", LIKE_SEPARATORS, strict=True))
+    calls = [NativeCall("tool_0", arguments)]
+    tools = declared(calls) if grammar.typed or grammar.declared else None
+    text = grammar.render(calls)
+
+    for at in range(1, len(text)):  # a short piece after it, and the rest
+        parsed = run(ToolCallParser(format=family, tools=tools), text, [at, 2])
+        assert [arguments] == [json.loads(one.arguments) for one in parsed.tool_calls]
+
+
 def literals(pattern: Pattern) -> list[str]:
     found: list[str] = []
     for part in pattern:

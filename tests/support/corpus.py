@@ -121,11 +121,15 @@ def drive(reader: Any, pieces: Iterable[bytes]) -> list[Event]:
 
 
 def splits(data: bytes, *, most: int = MOST_PLACES) -> Iterator[tuple[bytes, ...]]:
-    """Yield the ways to cut a stream: whole, byte by byte, and in two at each of its `places`."""
+    """Yield the ways to cut a stream: whole, byte by byte, and at each of its `places`.
+
+    There in two, or with a short piece between them.
+    """
     yield (data,)
     yield tuple(data[at : at + 1] for at in range(len(data)))
     for at in places(data, most):
-        yield (data[:at], data[at:])
+        to = at + at % 3 * 5
+        yield tuple(filter(None, (data[:at], data[at:to], data[to:])))
 
 
 def places(data: bytes, most: int = MOST_PLACES) -> list[int]:

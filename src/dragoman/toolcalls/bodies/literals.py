@@ -671,8 +671,8 @@ class LiteralsBody:
             self._out = self._out[self._brace :]
             self._brace = 0
         else:
-            # A comma is held until a value follows it.
-            comma = bool(self._out) and self._out[-1] == ", "
+            # A comma is held until a value follows it.  Text of a string may look like one: pythonic/comma_in_a_string.
+            comma = self._at is not _Expect.STRING and bool(self._out) and self._out[-1] == ", "
             json = "".join(self._out[:-1] if comma else self._out)
             self._out = [", "] if comma else []
         if json:
