@@ -294,6 +294,7 @@ def _forward(
         profile.id_style in ("kimi", "mistral9")
         or profile.reasoning_filler != ""
         or (profile.refuses_reasoning and request.has_reasoning)
+        or (not profile.send_ids and bool(request.call_ids))
         or not all(takes_id(profile.id_style, one) for one in _limited_ids(request, profile))
     )
     if adapted or _holds_minted(client):

@@ -62,6 +62,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         supports_store: Knows `store` and other fields of OpenAI's platform.
         user_field: The field for the user's id.
         id_style: Which call ids it accepts.
+        send_ids: Takes ids of calls in the history, where the dialect can do without (Gemini).
         max_stop_sequences: Stop sequences it accepts; others are matched on the answer.
         extra_fields: Fields that go into every request as they are: name and JSON value.  A client's own
             field wins.
@@ -157,6 +158,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_store: bool = False  # knows `store` and other fields of OpenAI's platform
     user_field: Literal["user", "safety_identifier", "none"] = "user"
     id_style: IdStyle = "any"
+    send_ids: bool = True
     max_stop_sequences: int = 4
     # Fields that go into every request as they are: name and JSON value.  A client's own field wins.
     extra_fields: tuple[tuple[str, str], ...] = ()

@@ -50,6 +50,7 @@ FOR_OPERATORS = {
     "lenient_eof",
     "max_output_tokens",
     "mcp_credentials",  # a route sets it
+    "send_ids",  # of Gemini servers; not verified
     "stream_args",  # of Vertex; not verified
     "tool_calls",
 }

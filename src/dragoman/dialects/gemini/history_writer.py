@@ -247,9 +247,8 @@ class History:
         name = google_name(part.name, part.namespace)
         self._names[part.id] = name
         arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
-        call = FunctionCall(
-            name, Raw(arguments.encode("utf-8", "replace")), self._ids.of(part.id, name)
-        )
+        call_id = self._ids.of(part.id, name) if self._profile.send_ids else None
+        call = FunctionCall(name, Raw(arguments.encode("utf-8", "replace")), call_id)
         return Part(function_call=call, thought_signature=self._signature(part.opaque, turn))
 
     def _result(self, part: ToolResultPart, turn: Turn, moved: list[Part | Raw]) -> Part:
@@ -277,7 +276,7 @@ class History:
         response = FunctionResponse(
             self._names.get(part.call_id, ""),
             Raw(encode({key: "\n".join(text for text in texts if text)})),
-            call_id,
+            call_id if self._profile.send_ids else None,
             inside or None,
         )
         return Part(function_response=response)

@@ -3,10 +3,12 @@
 import json
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
+from dragoman.dialects import dialect
 from dragoman.dialects.gemini.schema import PLACEHOLDER
 from dragoman.errors import UntranslatableError
+from dragoman.profiles import profile
 from dragoman.translate_requests import translate_request
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import (
@@ -90,6 +92,24 @@ def test_calls_and_results_keep_their_ids_and_names():
         {"text": "And?"},
     ] == found[2]["parts"]
     assert [] == losses
+
+
+@pytest.mark.parametrize("source", ["chat", "gemini"])
+def test_a_server_that_refuses_ids_gets_calls_and_results_in_one_order_without_ids(source):
+    calls = model(call("k1", "look", SIGNED), call("k2", "look"))
+    first = said(user("x"), calls, user(result("k2", "b"), result("k1", "a")))
+    body = dialect(source).encode_request(first, target("m")).body
+    without = structs.replace(profile("gemini-api"), send_ids=False)
+
+    made = translate_request(
+        body, source=source, target="gemini", profile=without, model="gemini-3-pro"
+    )
+
+    _, called, answered = json.loads(made.body)["contents"]
+    found = [part["functionCall"] for part in called["parts"]]
+    assert [{"name": "look", "args": {"a": 1}}] * 2 == found
+    texts = [part["functionResponse"] for part in answered["parts"]]
+    assert [{"name": "look", "response": {"output": text}} for text in "ab"] == texts
 
 
 def test_only_the_current_turn_of_gemini_3_needs_signatures():
