@@ -18,7 +18,6 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, read_mcp, signature_data
 from dragoman.dialects.gemini.schema import (
     MCP_ID,
-    NO_RAW,
     PLACEHOLDERS,
     SERVER_CALLS,
     SERVER_RESULTS,
@@ -82,14 +81,6 @@ _ROLES: Final[dict[str, Role]] = {
     "tool": USER,
     "model": ASSISTANT,
 }
-_PAYLOADS: Final = (
-    "inline_data",
-    "file_data",
-    "function_call",
-    "function_response",
-    *SERVER_CALLS,
-    *SERVER_RESULTS,
-)
 _FIELDS: Final = frozenset(
     {*ClientContent.__struct_encode_fields__, *ClientPart.__struct_encode_fields__}
 )
@@ -447,10 +438,10 @@ def _known(
 def _decode_part(raw: Raw, path: str, losses: list[Loss]) -> Part:
     unknown: list[Loss] = []
     part = _known(_PART, _ANY_PART, raw, path, unknown)
-    payloads = [name for name in _PAYLOADS if getattr(part, name) not in (None, NO_RAW)]
-    if len(payloads) + (part.text is not None) > 1:
+    payloads = part.payloads
+    if payloads > 1:
         raise MalformedError("a part has one payload", path=path)
-    if unknown and not payloads and part.text is None and not part.thought_signature:
+    if unknown and not payloads and not part.thought_signature:
         reason = f"parts with `{unknown[0].path.rpartition('.')[2]}` are not supported here"
         raise MalformedError(reason, path=path, code="unsupported_content_block")
     losses += unknown

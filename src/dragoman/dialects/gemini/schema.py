@@ -133,6 +133,17 @@ class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     def is_thought(self) -> bool:
         return self.thought is True or self.thought == "true"
 
+    @property
+    def payloads(self) -> int:
+        """How many payloads it has: one, unless it is broken or says nothing."""
+        given = (
+            self.text is not None, self.inline_data is not None, self.file_data is not None,
+            self.function_call is not None, self.function_response is not None,
+            bool(self.executable_code), bool(self.code_execution_result),
+            bool(self.tool_call), bool(self.tool_response),
+        )  # fmt: skip
+        return given.count(True)
+
 
 class MediaResolution(Struct, frozen=True, gc=False):
     level: str | int | None = None
