@@ -54,6 +54,7 @@ NAMES: Final = (
     "tool_result",
     "tool_use",
     "tool_use_id",
+    "totalTokens",
     "x-api-key",
     "x-goog-api-key",
 )

@@ -75,6 +75,7 @@ class TokenCounting:
     """The endpoint of a dialect that counts the tokens of a request."""
 
     fields: frozenset[str]  # of a request: those on which the count depends
+    count_field: str  # of an answer
     encode: Callable[[int], bytes]  # a count as clients read it
     path: str = ""  # after a server's base URL; empty where paths name the model
     # The path and the body of a question about a request, where they are not `path` and the request's `fields`.

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from dragoman.dialects import DEFAULT_DIALECT, dialect
 from dragoman.dialects.dialect import ListedModel
 from dragoman.dialects.failures import html_fault
+from dragoman.dialects.model_lists import read_model_list
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
 from dragoman.gateway.retry import fault_of_transport
@@ -30,18 +31,7 @@ _MAX_MODELS: Final = 2000  # of one upstream
 _ROUTE: Final = Route(to=())  # what headers a question needs does not depend on a route
 
 
-class _Named(Struct):
-    id: str = ""
-    name: str = ""  # Google's: `models/NAME`
-
-
-class _Listing(Struct):
-    data: list[_Named] | None = None
-    models: list[_Named] | None = None  # Google's
-
-
 _NEVER: Final[tuple[float, list[str]]] = (-math.inf, [])
-_DECODER: Final = msgspec.json.Decoder(_Listing)
 
 
 async def ask_models(
@@ -70,17 +60,12 @@ async def ask_models(
         return structs.replace(fault, message=f"{name}: {fault.message}")
     if status in (401, 403):
         return Fault(FaultKind.AUTH, f"{name}: the key was refused with status {status}", status)
-    try:
-        listing = _DECODER.decode(body or b"")
-        listed = listing.models if listing.data is None else listing.data
-    except msgspec.MsgspecError:
-        listed = None
-    if listed is None:
+    names = read_model_list(body or b"", _MAX_MODELS)
+    if names is None:
         message = f"the list of models failed with status {status}"
         fault = html_fault(status, body or b"") or Fault(FaultKind.UPSTREAM_BAD, message, status)
         return structs.replace(fault, message=f"{name}: {fault.message}")
-    names = (one.id or one.name.removeprefix("models/") for one in listed[:_MAX_MODELS])
-    return [one for one in names if one]
+    return names
 
 
 class Catalogue:

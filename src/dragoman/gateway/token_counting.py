@@ -131,6 +131,7 @@ class Question(Struct, frozen=True):
 
     path: str
     body: bytes
+    count_field: str = "count"  # of the answer; vLLM's, if no dialect names one
     of_server: bool = False  # the path follows `server_root` instead of the base URL
 
 
@@ -150,8 +151,9 @@ def way_of(upstream: Upstream, profile: str) -> Way:
 def count_question(counting: TokenCounting, body: bytes, profile: Profile) -> Question:
     """Return the question to an upstream whose dialect can count."""
     if counting.question is not None:
-        return Question(*counting.question(body, profile))
-    return Question(counting.path, _only(body, counting.fields))
+        path, asked = counting.question(body, profile)
+        return Question(path, asked, counting.count_field)
+    return Question(counting.path, _only(body, counting.fields), counting.count_field)
 
 
 def tokenize_question(body: bytes) -> Question:
@@ -185,34 +187,24 @@ def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
 # --- the upstream's responses ---
 
 
-class _Count(Struct):
-    input_tokens: int | None = None
-    count: int | None = None  # vLLM
-    totalTokens: int | None = None  # noqa: N815 -- Google's
-
-
-class _Tokens(Struct):
-    tokens: list[Raw] | None = None
-
-
 class _Prompt(Struct):
     prompt: str | None = None
 
 
-_COUNT: Final = msgspec.json.Decoder(_Count)
-_TOKENS: Final = msgspec.json.Decoder(_Tokens)
+_COUNT: Final = msgspec.json.Decoder(int)
+_TOKENS: Final = msgspec.json.Decoder(list[Raw])
 _PROMPT: Final = msgspec.json.Decoder(_Prompt)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def read_count(answer: bytes) -> int | None:
-    """Return the count in the answer to any of the questions; None if it has none."""
+def read_count(answer: bytes, field: str) -> int | None:
+    """Return the count in a field of an answer, else the length of its list of tokens; None if it has neither."""
     try:
-        found = _COUNT.decode(answer)
-        tokens = found.input_tokens or found.count or found.totalTokens
-        if tokens is None:
-            # Only where there is no count: the list may be long.
-            tokens = len(_TOKENS.decode(answer).tokens or ())
+        found = _FIELDS.decode(answer)
+        if field in found:
+            tokens = _COUNT.decode(found[field])
+        else:
+            tokens = len(_TOKENS.decode(found.get("tokens", b"[]")))
     except _UNREADABLE:
         return None
     # Test: test_h3_an_answer_counts_only_if_it_has_a_count.
@@ -285,7 +277,9 @@ class TokenCounter:
 
     async def _ask(self, question: Question, headers: dict[str, str]) -> int | None:
         response = await self._response(question, headers)
-        return await self.heavy.run(len(response), lambda: read_count(response))
+        return await self.heavy.run(
+            len(response), lambda: read_count(response, question.count_field)
+        )
 
     async def _response(self, question: Question, headers: dict[str, str]) -> bytes:
         """Return the upstream's response; nothing, if it does not know the question."""

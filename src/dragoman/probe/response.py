@@ -3,13 +3,13 @@
 from functools import cached_property
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from dragoman.answer_reader import read_body
 from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
 from dragoman.dialects.failures import html_fault
+from dragoman.dialects.model_lists import read_model_list
 from dragoman.errors import TooLargeError
 from dragoman.probe.trace import Trace, trace
 from dragoman.profiles.profile import Profile
@@ -143,19 +143,6 @@ def printable(text: str) -> str:
 _MOST: Final = 5_000  # models that are read
 
 
-class _Named(Struct):
-    id: str = ""
-    name: str = ""  # Google's: `models/NAME`
-
-
-class _Body(Struct):
-    data: list[_Named] | None = None
-    models: list[_Named] | None = None  # Google's
-
-
-_DECODER: Final = msgspec.json.Decoder(_Body)
-
-
 class Listing(Struct, frozen=True):
     names: tuple[str, ...] = ()
     trouble: str = ""  # why there is no list
@@ -166,13 +153,9 @@ def read_listing(response: Response) -> Listing:
         return Listing(trouble=response.failure.reason)
     if response.fault is not None:
         return Listing(trouble=f"{response.status}: {printable(response.fault.message)}")
-    try:
-        body = _DECODER.decode(response.body)
-        listed = body.models if body.data is None else body.data
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        listed = None
-    if listed is None:
+    names = read_model_list(response.body, _MOST)
+    if names is None:
         page = html_fault(response.status, response.body)
         wrong = "the response is not a list of models"
         return Listing(trouble=wrong if page is None else printable(page.message))
-    return Listing(tuple(one.id or one.name.removeprefix("models/") for one in listed[:_MOST]))
+    return Listing(tuple(names))

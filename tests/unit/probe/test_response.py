@@ -26,7 +26,6 @@ def test_what_a_peer_sends_cannot_upset_a_terminal():
     ("body", "names", "trouble"),
     [
         (b'{"data":[{"id":"a"},{"id":"b"}]}', ("a", "b"), False),
-        (b'{"models":[{"name":"models/a"}]}', ("a",), False),
         (b'{"others":[]}', (), True),
         (b"<html>", (), True),
     ],

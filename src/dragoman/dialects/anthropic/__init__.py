@@ -66,6 +66,7 @@ DIALECT: Final = Dialect(
         fields=frozenset(
             {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
         ),
+        count_field="input_tokens",
         encode=lambda tokens: msgspec.json.encode({"input_tokens": tokens}),
     ),
     vendor="anthropic",

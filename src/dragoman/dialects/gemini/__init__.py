@@ -70,6 +70,7 @@ DIALECT: Final = Dialect(
         fields=frozenset(
             {"model", "contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}
         ),
+        count_field="totalTokens",
         encode=encode_count,
         question=count_question,
     ),

@@ -59,6 +59,7 @@ DIALECT: Final = Dialect(
                 "truncation",
             }
         ),
+        count_field="input_tokens",
         encode=lambda tokens: msgspec.json.encode(
             {"object": "response.input_tokens", "input_tokens": tokens}
         ),
