@@ -1,6 +1,7 @@
 """Connections of clients: broken HTTP, and clients that wait before they send.  `test_capacity.py` has their number and their time."""
 
 import json
+import re
 import socket
 
 import pytest
@@ -12,11 +13,18 @@ from tests.support.waiting import until
 
 
 def raw(gateway: Stand, sent: bytes) -> bytes:
-    """Return the first that comes back."""
+    """Return the answer, which may come in several pieces."""
     host, port = gateway.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(sent)
-        return client.recv(65536)
+        answer = b""
+        while more := client.recv(65536):
+            answer += more
+            head, _, body = answer.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            if length and len(body) >= int(length[1]):
+                break
+        return answer
 
 
 def test_client_that_waits_for_leave_to_send_gets_it(gateway) -> None:
