@@ -66,7 +66,7 @@ fix: $(DEV)  ## format, and apply the linter's automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV)  ## measure the performance budgets, as ratios within one run (about 9 minutes)
+bench: $(DEV)  ## measure the performance budgets, as ratios within one run (about 11 minutes)
 	$(BIN)/python -m tools.bench
 
 bench-check: $(DEV)  ## fail if a ratio is more than 25% worse than the stored one (about 6 minutes)

@@ -5,6 +5,7 @@ the gateway, as `dragoman serve` runs it, or the relay, never both at once.  The
 each, and the ratio of each turn counts: its median is the result.
 """
 
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.bench.measure import Result, Row
+from tools.bench.nginx import nginx
 from tools.bench.processes import (
     HAS_PROC,
     Bench,
@@ -38,6 +40,7 @@ _FILES: Final = 4 * _OPEN  # two for each stream, in one process
 _LIMITS: Final = {"whole": 0.8, "dense": 0.85}  # of the relay's rate
 _PACED: Final = 0.9  # of the relay's events
 _PACED_CPU: Final = 0.95  # of the relay's CPU time
+_NGINX_CPU: Final = 2.0  # of nginx's
 _ADDED: Final = {"p50": 0.5, "p99": 10.0, "most": None}  # milliseconds
 _ADDED_P99: Final = 2.0  # times the relay's, at 100 streams
 _LEAST_ADDED: Final = 0.1  # milliseconds; less cannot be distinguished from nothing
@@ -66,6 +69,8 @@ def bench_gateway(rounds: int) -> Iterator[Row]:
                     yield _rate_row(bench, case, upstream, relay, gateway)
                 for pace in sorted({*PACES, *_BUDGETED}):
                     yield from _paced_rows(bench, pace, upstream, relay, gateway)
+                if HAS_PROC and shutil.which("nginx"):
+                    yield _nginx_row(bench, gateway)
             if HAS_PROC:
                 yield from _memory_rows(bench)
 
@@ -93,8 +98,8 @@ def bench_recorder(rounds: int) -> Iterator[Row]:
     """
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as text, ExitStack() as stack:
         folder = Path(text)
-        # The budgets are close to 1, so the median needs more rounds than elsewhere.
-        bench = Bench(folder, rounds=2 * rounds - 1)
+        # The budgets are closer to 1 than two rounds are to each other: the median needs many of them.
+        bench = Bench(folder, rounds=5 * rounds)
         stack.enter_context(bench.upstream())
         plain = stack.enter_context(bench.gateway())
         for when, limit in _RECORDED.items():
@@ -157,6 +162,11 @@ def ratios(works: list[Result], floors: list[Result]) -> list[float]:
     return [work.rate / floor.rate for work, floor in zip(works, floors, strict=True)]
 
 
+def cpu_ratios(works: list[Result], floors: list[Result]) -> list[float]:
+    """Return the ratios of the CPU times, round by round."""
+    return [work.cpu_each / floor.cpu_each for work, floor in zip(works, floors, strict=True)]
+
+
 def rate_of(results: list[Result], events: int = 1) -> float:
     return statistics.median(one.rate for one in results) * events
 
@@ -188,6 +198,19 @@ def _rate_row(bench: Bench, case: str, upstream: Server, relay: Server, gateway:
     )
 
 
+def _nginx_row(bench: Bench, gateway: Server) -> Row:
+    streams, events = _BUDGETED[0]
+    with nginx(bench) as server:
+        floors, works = in_turns(bench, (server, gateway), paced(streams, events))
+    return Row(
+        name=f"{streams} streams, {events:,} events/s, CPU of an event over nginx's",
+        values=cpu_ratios(works, floors),
+        better="lower",
+        limit=_NGINX_CPU,
+        detail=f"{cpu_of(works):.0f} µs, nginx {cpu_of(floors):.0f} µs",
+    )
+
+
 def _paced_rows(
     bench: Bench, pace: tuple[int, int], upstream: Server, relay: Server, gateway: Server
 ) -> Iterator[Row]:
@@ -205,9 +228,7 @@ def _paced_rows(
     if HAS_PROC:
         yield Row(
             name=f"{name}, CPU of an event over the relay's",
-            values=[
-                work.cpu_each / floor.cpu_each for work, floor in zip(works, floors, strict=True)
-            ],
+            values=cpu_ratios(works, floors),
             better="lower",
             limit=_PACED_CPU if budgeted else None,
             detail=f"{cpu_of(works):.0f} µs, relay {cpu_of(floors):.0f} µs",
