@@ -404,6 +404,32 @@ def test_the_page_outlives_its_server(
     expect(page.locator(".count")).to_have_text("61 exchanges")
 
 
+def test_a_process_that_has_not_seen_a_new_row_is_asked_again(
+    page: Page, inspect, growing: Path, recordings: Path
+) -> None:
+    """Events and lists may come from two workers.  The second one looks at the folder once a second."""
+    served = inspect(growing)
+    open_list(page, served)
+    listed = f"{served.url}/inspector/api/exchanges"
+    earlier = httpx2.get(listed, params={"limit": 50, "newest": "req_new"}).json()
+    assert earlier["behind"]
+    asked: list[str] = []
+
+    def late(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) <= 2:
+            route.fulfill(json=earlier)
+        else:
+            route.continue_()
+
+    page.route(re.compile(r"/api/exchanges\?.*newest="), late)
+    add(growing, recordings, "req_new")
+    expect(page.locator(".count")).to_have_text("61 exchanges")
+    page.wait_for_timeout(1500)
+    assert len(asked) == 3
+    assert all("newest=req_new" in one for one in asked)
+
+
 def test_the_list_grows_with_the_exchanges_of_all_workers(page: Page, tmp_path: Path) -> None:
     """Each worker serves some requests; the page's events come from one of them."""
     with simulating() as simulator:

@@ -48,6 +48,17 @@ def test_ten_thousand_exchanges_cost_what_a_hundred_times_a_hundred_do(tmp_path:
     assert listed < 0.5  # seconds; 10 ms were measured
 
 
+def test_an_index_that_is_behind_another_process_says_so(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    index = Index(tmp_path)
+    assert not index.page(Filter(), may_see=everybody).behind
+    write(tmp_path, 2)
+    assert index.page(Filter(), may_see=everybody, newest="req_000002").behind
+    index._looked = 0.0
+    page = index.page(Filter({"model": ("other",)}), may_see=everybody, newest="req_000002")
+    assert (page.behind, page.total, page.matched) == (False, 2, 0)
+
+
 def test_a_recording_that_grows_is_read_again(tmp_path: Path) -> None:
     file = write(tmp_path, 1, ended=False)
     index = Index(tmp_path)

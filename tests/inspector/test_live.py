@@ -1,6 +1,8 @@
 """Rows as they change: a stream that runs, files of other processes, listeners that are too many or too late."""
 
+import asyncio
 import json
+import re
 import shutil
 import threading
 import time
@@ -12,7 +14,9 @@ import httpx2
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Record, Settings
-from dragoman.inspector.live import MOST_LISTENERS
+from dragoman.inspector.access import Viewer
+from dragoman.inspector.live import MOST_LISTENERS, Live
+from dragoman.inspector.summary import Row, Summary
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.simulator import question
@@ -63,6 +67,32 @@ def test_files_of_other_processes_are_shown(tmp_path: Path) -> None:
         time.sleep(0.6)
         shutil.copy(SAMPLE, tmp_path / "other.dragoman")
         assert next(found)["id"] == json.loads(SAMPLE.read_text().splitlines()[0])["id"]
+
+
+def test_rows_that_change_while_others_are_sent_are_sent_too() -> None:
+    first, second = (Summary(row=Row(id=name, time=1.0)) for name in ("req_1", "req_2"))
+
+    async def run() -> bytes:
+        async def changes() -> list[Summary]:
+            return [first]
+
+        class Slow:
+            """A response; while it takes the first row, the second one changes."""
+
+            async def write(self, data: bytes) -> None:
+                written.append(data)
+                if b"req_1" in data:
+                    live._publish(second)
+                elif b"req_2" in data:
+                    live.close()
+
+        written: list[bytes] = []
+        live = Live(changes)
+        async with asyncio.timeout(10):
+            await live.serve(Slow(), Viewer(all=True), "")
+        return b"".join(written)
+
+    assert re.findall(rb'"id":"(req_.)"', asyncio.run(run())) == [b"req_1", b"req_2"]
 
 
 def test_a_listener_of_another_process_loads_its_list_again() -> None:

@@ -246,14 +246,16 @@ class Inspector:
         query = {name: http.query.getall(name) for name in http.query}
         self._take_news()
         index, may_see = self.index, viewer.may_see
-        cursor = http.query.get("cursor", "")
+        cursor, newest = http.query.get("cursor", ""), http.query.get("newest", "")
         skip, limit = _number(http, "skip", 0), _number(http, "limit", 200)
         wanted = Filter.of(query, index.now())
 
         def work() -> bytes:
             found: object
             if what == "exchanges":
-                page = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
+                page = index.page(
+                    wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit, newest=newest
+                )
                 found = self._with_conversations(page)
             elif what == "overview":
                 found = index.overview(wanted, may_see=may_see)

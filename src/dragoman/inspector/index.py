@@ -141,6 +141,7 @@ class Page(Struct, frozen=True):
     rows: list[Row]
     cursor: str | None
     search: Progress | None = None  # of the content; the same question continues it
+    behind: bool = False  # an exchange that the page knows is not in the index yet
 
 
 class Now(Struct, frozen=True, kw_only=True):
@@ -342,8 +343,12 @@ class Index:
         cursor: str = "",
         skip: int = 0,
         limit: int = 200,
+        newest: str = "",
     ) -> Page:
         """Return the newest exchanges that match, from a cursor on, without the first `skip` of them.
+
+        `newest` is the id of an exchange that the page knows.  Another process may have told it, which saw the
+        exchange before this one.
 
         Raises:
             BadQueryError: the cursor is not one of ours.
@@ -352,15 +357,16 @@ class Index:
         search, words = None, wanted.values.get("text", ())
         if words and self.folder is not None:
             candidates = wanted.without_text().test()
-            newest = [one for one in reversed(visible) if candidates(one)]
-            search = self._content.search(self.folder, words, newest)
+            searched = [one for one in reversed(visible) if candidates(one)]
+            search = self._content.search(self.folder, words, searched)
         matched = list(filter(self._test(wanted), visible))
         end = bisect.bisect_left(matched, _place(cursor), key=_key) if cursor else len(matched)
         end = max(0, end - skip)
         start = max(0, end - max(1, min(limit, MOST_ROWS)))
         rows = [one.row for one in reversed(matched[start:end])]
         after = _cursor(matched[start]) if start else None
-        return Page(len(visible), len(matched), rows, after, search)
+        behind = newest != "" and all(one.row.id != newest for one in reversed(visible))
+        return Page(len(visible), len(matched), rows, after, search, behind)
 
     def files(self, wanted: Filter, *, may_see: Callable[[Summary], bool]) -> list[str]:
         """Return the recordings of all exchanges that match, the newest first."""

@@ -91,7 +91,8 @@ class Live:
             if shown:
                 data = (self._event("exchange", one.number, one.row) for one in shown)
                 await _write(response, b"".join(data))
-            at = self._last
+            if missed:
+                at = missed[-1].number  # not `_last`: more may have come while this was sent
             try:
                 async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
                     await news.wait()

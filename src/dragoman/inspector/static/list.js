@@ -14,6 +14,7 @@ const ROW = 32;
 const CARD = 56;
 const CARD_WITH_PROBLEMS = 80;
 const NEW_MS = 500; // at most two questions a second for new rows
+const MOST_TRIES = 10; // for one new row
 const OVERVIEW_MS = 10_000;
 const phone = matchMedia("(max-width: 860px)");
 
@@ -36,6 +37,8 @@ export function mount(root, ctx) {
   let loading = new AbortController();
   const pages = new Set(); // first indexes of pages on their way, relative to the anchor
   let newTimer = 0;
+  let newest = ""; // the id of a new row that is not in the list yet
+  let tries = 0; // left for it
   let overviewTimer = 0;
 
   const stats = h("div", { class: "stats", role: "group", "aria-label": "Figures" });
@@ -179,11 +182,11 @@ export function mount(root, ctx) {
   }
 
   function takeLive(changed) {
-    let unknown = false;
+    let unknown = "";
     let taller = false;
     for (const row of changed) {
       const place = places.get(row.id);
-      if (place === undefined) unknown = true;
+      if (place === undefined) unknown = row.id;
       else {
         taller ||= rows[place].problems.length > 0 !== row.problems.length > 0;
         rows[place] = row;
@@ -191,17 +194,24 @@ export function mount(root, ctx) {
       }
     }
     if (taller && phone.matches) virtual.measure();
-    if (unknown && !newTimer) newTimer = setTimeout(findNew, NEW_MS);
+    if (!unknown) return;
+    newest = unknown;
+    tries = MOST_TRIES;
+    if (!newTimer) newTimer = setTimeout(findNew, NEW_MS);
   }
 
-  // The gateway decides which new rows match: it also searches the text.
+  // The gateway decides which new rows match: it also searches the text. Its processes share only the recordings: the
+  // one that answers may see a row later than the one whose events this page reads, and is then asked again.
   async function findNew(limit = FIRST_PAGE) {
     newTimer = 0;
     const { signal } = loading;
     const query = filtersOf(ctx.params);
     query.set("limit", limit);
+    if (newest) query.set("newest", newest);
     const answer = await ctx.api.get("/exchanges", query, { signal }).catch(() => null);
     if (!answer || signal.aborted) return;
+    if (!answer.behind) newest = "";
+    else if (tries-- > 0 && !newTimer) newTimer = setTimeout(findNew, NEW_MS);
     ({ matched, total } = answer);
     pending = [];
     // An older row that is unknown is not new: its page is not loaded yet.
