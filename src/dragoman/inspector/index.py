@@ -335,7 +335,7 @@ class Index:
 
     # --- queries ---------------------------------------------------------------------------------
 
-    def page(
+    def page(  # noqa: PLR0913 -- the query of a list
         self,
         wanted: Filter,
         *,
