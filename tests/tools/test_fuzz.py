@@ -1,15 +1,18 @@
 """What `make fuzz` runs: each target accepts its seeds, and a target can fail."""
 
+import json
 import random
 import time
 
 import pytest
+from tools.fuzz import kept_bodies
 from tools.fuzz.judge import COSTS, Cost, judge, judge_growth
 from tools.fuzz.kept_text import find_lost
 from tools.fuzz.targets import TARGETS, Choice, Target
 
 from dragoman.answer_reader import AnswerReader
 from dragoman.dialects import DIALECT_NAMES
+from dragoman.translate import translate_body
 from dragoman.turn.events import ArgsDelta, Fault, FaultKind, ReasoningDelta, TextDelta
 from dragoman.turn.losses import Loss
 from tests.support.corpus import Case, corpus, drive
@@ -150,3 +153,59 @@ def test_a_malformed_event_excuses_the_text_of_one_event() -> None:
 
     assert "" == find_lost("chat", stream, [TextDelta(0, "one two "), loss])
     assert "text: 'two '" == find_lost("chat", stream, [TextDelta(0, "one "), loss])
+
+
+# One body of each dialect: a system prompt, text, reasoning, a call with its arguments, and a result.
+REQUESTS = {
+    "chat": b"""{"model": "m", "messages": [{"role": "system", "content": "Brief."}, {"role": "user", "content":
+        [{"type": "text", "text": "Question?"}]}, {"role": "assistant", "content": "Text.", "reasoning_content": "Thought.",
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\\"key\\": \\"value\\"}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "Result."}]}""",
+    "anthropic": b"""{"model": "m", "max_tokens": 9, "system": "Brief.", "messages": [{"role": "user", "content": "Question?"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Thought.", "signature": "s"}, {"type": "text",
+        "text": "Text."}, {"type": "tool_use", "id": "a", "name": "f", "input": {"key": "value"}}]}, {"role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "Result."}]}]}]}""",
+    "responses": b"""{"model": "m", "instructions": "Brief.", "input": [{"role": "user", "content": "Question?"}, {"type":
+        "reasoning", "summary": [{"type": "summary_text", "text": "Thought."}]}, {"type": "message", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Text."}]}, {"type": "function_call", "call_id": "a", "name": "f",
+        "arguments": "{\\"key\\": \\"value\\"}"}, {"type": "function_call_output", "call_id": "a", "output": "Result."}]}""",
+    "gemini": b"""{"systemInstruction": {"parts": [{"text": "Brief."}]}, "contents": [{"role": "user", "parts": [{"text":
+        "Question?"}]}, {"role": "model", "parts": [{"text": "Thought.", "thought": true}, {"text": "Text."},
+        {"functionCall": {"name": "f", "args": {"key": "value"}}}]}, {"role": "user", "parts": [{"functionResponse":
+        {"name": "f", "response": {"output": "Result."}}}]}]}""",
+}
+SAID = ("Brief.", "Question?", "Thought.", "Text.", "key", "value", "Result.")
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+@pytest.mark.parametrize("text", SAID)
+def test_a_text_that_a_translated_request_lacks_is_noticed(dialect: str, text: str) -> None:
+    body = REQUESTS[dialect]
+    written = json.dumps(SAID)
+    other = written.replace(text, "other")
+
+    assert "" == kept_bodies.find_lost(dialect, body, written.encode(), ())
+    lost = kept_bodies.find_lost(dialect, body, other.encode(), ())
+    assert lost.endswith(f": {text!r}")
+    named = Loss("held_content_lost", lost.partition(":")[0])
+    elsewhere = Loss("held_content_lost", "$.tools")
+    assert "" == kept_bodies.find_lost(dialect, body, other.encode(), (named,))
+    assert lost == kept_bodies.find_lost(dialect, body, other.encode(), (elsewhere,))
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_a_text_that_a_translated_answer_lacks_is_noticed(dialect: str) -> None:
+    """The answer is the one of a stream with text, reasoning and a call."""
+    kinds = (TextDelta, ReasoningDelta, ArgsDelta)
+    case = next(
+        case
+        for case in plain_cases(dialect, ArgsDelta)
+        if all(any(isinstance(event, kind) for event in case.events) for kind in kinds)
+    )
+    body = translate_body(case.stream, source=dialect, target=dialect, native_format="none").body
+
+    assert "" == kept_bodies.find_lost(dialect, body, body, ())
+    for event in case.events:
+        if isinstance(event, TextDelta | ReasoningDelta):
+            other = body.replace(event.text.strip().encode(), b"?")
+            assert kept_bodies.find_lost(dialect, body, other, ())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
-from tools.fuzz.kept_text import find_lost
+from tools.fuzz import kept_bodies, kept_text
 
 from dragoman.answer_reader import AnswerReader
 from dragoman.checker.checker import Checker
@@ -27,8 +27,8 @@ from dragoman.ids import decode_id, encode_id
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.translate import Translator, translate_body, translate_error
-from dragoman.translate_requests import translate_request
+from dragoman.translate import TranslatedBody, Translator, translate_body, translate_error
+from dragoman.translate_requests import TranslatedRequest, translate_request
 from dragoman.transport.connection import Connection, Server
 from dragoman.transport.failures import TransportError
 from dragoman.turn.events import Event
@@ -163,26 +163,36 @@ def _keep_text(source: str, choice: Choice) -> None:
         events += reader.close()
     except ProtocolError:
         return
-    lost = find_lost(source, choice.data, events)
+    lost = kept_text.find_lost(source, choice.data, events)
     assert not lost, f"the events lack {lost}"
 
 
 def _body(choice: Choice) -> None:
     source, target = _directions(choice)
-    translated = translate_body(choice.data, source=source, target=target)
+    translated = translate_body(choice.data, source=source, target=target, native_format="none")
     assert (translated.answer.fault is None) == (translated.status == 200)
+    if translated.status == 200:
+        _keep_body(source, choice.data, translated)
     status, _ = translate_error(500, choice.data, source=source, target=target)
     assert 400 <= status < 600
 
 
 def _request(choice: Choice) -> None:
     source, target = _directions(choice)
-    status = 200
+    translated, status = None, 200
     try:
-        json.loads(translate_request(choice.data, source=source, target=target).body)
+        translated = translate_request(choice.data, source=source, target=target)
     except DragomanError as error:
         status = error.http_status
     assert status in (200, 400, 413)
+    if translated is not None:
+        json.loads(translated.body)
+        _keep_body(source, choice.data, translated)
+
+
+def _keep_body(source: str, given: bytes, translated: TranslatedBody | TranslatedRequest) -> None:
+    lost = kept_bodies.find_lost(source, given, translated.body, translated.losses)
+    assert not lost, f"the translated body lacks {lost}"
 
 
 # --- tool calls in text -----------------------------------------------------------------------------
@@ -251,6 +261,13 @@ def _streams() -> Iterator[tuple[str, bytes]]:
             yield name, file.read_bytes()
 
 
+def _bodies() -> Iterator[tuple[str, bytes]]:
+    """Yield the answers of the streams as complete bodies."""
+    for name, stream in _streams():
+        folded = translate_body(stream, source=name, target=name, native_format="none")
+        yield name, folded.body
+
+
 def _requests() -> Iterator[tuple[str, bytes]]:
     for folder in sorted((CORPUS / "requests").iterdir()):
         source = json.loads((folder / "case.json").read_text("utf-8"))["dialect"]
@@ -286,7 +303,7 @@ TARGETS: Final[dict[str, Target]] = {
     "sse": Target(_sse, lambda: (b"\0\0\3" + data for _, data in _streams())),
     "http": Target(_http, lambda: (b"\0\0\3" + data for data in _HTTP)),
     "streams": Target(_stream, lambda: _with_directions(_streams())),
-    "bodies": Target(_body, lambda: _with_directions(_requests())),
+    "bodies": Target(_body, lambda: _with_directions(_bodies())),
     "requests": Target(_request, lambda: _with_directions(_requests())),
     "families": Target(_family, _family_texts),
     "ids": Target(_ids, lambda: (b"\0\0\1functions.bash:0", b"\1\0\1dgm1.aaaa.bbbb")),
