@@ -48,7 +48,7 @@ def test_ten_thousand_exchanges_cost_what_a_hundred_times_a_hundred_do(tmp_path:
     assert listed < 0.5  # seconds; 10 ms were measured
 
 
-def test_an_index_that_is_behind_another_process_says_so(tmp_path: Path) -> None:
+def test_a_page_of_an_index_that_is_behind_another_process_is_marked(tmp_path: Path) -> None:
     write(tmp_path, 1)
     index = Index(tmp_path)
     assert not index.page(Filter(), may_see=everybody).behind

@@ -140,7 +140,7 @@ def _responses(body: Any) -> Iterator[Said]:
                     yield from _text(output, f"{place}.output")
                 case {"type": "reasoning", "summary": summary}:
                     yield from _text(summary, f"{place}.summary", reasoning=True)
-                case {"type": "message", "content": content} | {"role": _, "content": content}:
+                case {"content": content} if item.get("type", "message") == "message":
                     yield from _text(content, f"{place}.content")
 
 

@@ -347,8 +347,7 @@ class Index:
     ) -> Page:
         """Return the newest exchanges that match, from a cursor on, without the first `skip` of them.
 
-        `newest` is the id of an exchange that the page knows.  Another process may have told it, which saw the
-        exchange before this one.
+        `newest` is the id of an exchange that the page knows, by an event of another process that saw it first.
 
         Raises:
             BadQueryError: the cursor is not one of ours.

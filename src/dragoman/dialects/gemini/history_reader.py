@@ -85,13 +85,7 @@ _FIELDS: Final = frozenset(
     {*ClientContent.__struct_encode_fields__, *ClientPart.__struct_encode_fields__}
 )
 # Fields of a result that hold nothing but the output; SDKs choose different ones.
-_OUTPUTS: Final = (
-    frozenset({"output"}),
-    frozenset({"result"}),
-    frozenset({"return_value"}),
-    frozenset({"content"}),
-    frozenset({"name", "content"}),
-)
+_OUTPUTS: Final = ("output", "result", "return_value", "content")
 _AUDIO: Final = {"mpeg": "mp3", "mp3": "mp3", "x-wav": "wav", "wav": "wav", "wave": "wav"}
 _OWN_FILES: Final = ("gs://", "https://generativelanguage.googleapis.com/")
 _VIDEO_HOSTS: Final = ("https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/")
@@ -526,22 +520,24 @@ def _result(
         if raw[:1] != b"{":
             reason = "the response of a function is an object"
             raise MalformedError(reason, path=f"{path}.functionResponse.response")
-        text, failed = _output(raw)
+        text, failed = _output(raw, response.name)
     parts = (TextPart(text), *files) if text else tuple(files)
     return ToolResultPart(call_id, parts, failed)
 
 
-def _output(raw: bytes) -> tuple[str, bool]:
+def _output(raw: bytes, function: str) -> tuple[str, bool]:
     """Return the text of a result, and whether the tool failed."""
     fields = msgspec.json.decode(raw, type=dict[str, Raw])
-    keys = frozenset(fields)
-    if not keys:
-        return "", False
-    if keys == {"error"}:
-        return _shown(fields["error"]), True
-    for names in _OUTPUTS:
-        if keys == names:
-            return _shown(fields["content" if "content" in names else next(iter(names))]), False
+    # The AI SDK repeats the function's name beside the content.  Any other name belongs to the output.
+    if fields.keys() == {"name", "content"} and _shown(fields["name"]) == function:
+        del fields["name"]
+    match list(fields.items()):
+        case []:
+            return "", False
+        case [("error", error)]:
+            return _shown(error), True
+        case [(name, output)] if name in _OUTPUTS:
+            return _shown(output), False
     return _shown(Raw(raw)), False
 
 

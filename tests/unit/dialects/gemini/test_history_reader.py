@@ -99,6 +99,7 @@ def test_the_id_with_its_tools_name_is_known():
         ({"result": 42}, "42", False),
         ({"return_value": {"a": [1, 2]}}, '{"a":[1,2]}', False),
         ({"name": "look", "content": "sunny"}, "sunny", False),
+        ({"name": "notes.txt", "content": "x"}, '{"name":"notes.txt","content":"x"}', False),
         ({"error": "no such file"}, "no such file", True),
         ({"output": "x", "error": "y"}, '{"output":"x","error":"y"}', False),
         ({"temperature": 7}, '{"temperature":7}', False),
@@ -106,7 +107,8 @@ def test_the_id_with_its_tools_name_is_known():
     ],
 )
 def test_the_output_of_a_result_is_found(response, text, failed):
-    request = asked(user("x"), model(call()), user(result(**response)))
+    answered = {"functionResponse": {"name": "look", "response": response}}
+    request = asked(user("x"), model(call()), user(answered))
     (found,) = request.turns[2].parts
 
     assert (tuple([TextPart(text)] if text else []), failed) == (found.parts, found.is_error)
