@@ -29,7 +29,7 @@ from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
 SEALER = Sealer(b"the corpus key")
-MOST_PLACES = 250  # at which a stream is cut in an ordinary run, beside those of `_BORDERS`
+MOST_PLACES = 120  # at which a stream is cut in an ordinary run, beside those of `_BORDERS`
 # Line ends, escapes and characters of several bytes, where a cut is most likely to matter.
 _BORDERS = re.compile(rb"[\r\n\\\x80-\xff]")
 _EVENT = msgspec.json.Decoder(Event)

@@ -10,6 +10,7 @@ tests/corpus/toolcalls/<family>/<case>.json
      "problems": codes, in order}
 """
 
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dragoman.turn.request import Tool
 from tests.support.quick import is_quick
 
 ROOT = Path(__file__).parent.parent / "corpus" / "toolcalls"
+MOST_CUTS = 30  # of a text in an ordinary run
 
 
 class ToolDefinition(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,15 +112,18 @@ def run(parser: ToolCallParser, pieces: Iterable[str], *, cut: bool = False) -> 
 def cuts(text: str) -> list[int]:
     """Return where to cut a text: at every sign and blank, and at every fourth place inside a word or a number.
 
-    `make fuzz` cuts everywhere, `make test-core` at every sixth place.
+    A long text is cut at some of them, which depend on the text.  `make fuzz-properties` cuts everywhere,
+    `make test-core` at every sixth place.
     """
     if is_quick() or settings.get_current_profile_name() == "fuzz":
         return list(range(1, len(text), 6 if is_quick() else 1))
-    return [
+    places = [
         at
         for at in range(1, len(text))
         if at % 4 == 0 or not (text[at - 1].isalnum() and text[at].isalnum())
     ]
+    step = len(places) // MOST_CUTS + 1
+    return places[zlib.crc32(text.encode("utf-8", "replace")) % step :: step]
 
 
 def corpus(family: str) -> list[Case]:
