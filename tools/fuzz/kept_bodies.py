@@ -14,6 +14,8 @@ from dragoman.turn.losses import Loss
 
 _UNSURE: Final = re.compile("[\ud800-\udfff\ufffd]+")  # what is left of damaged characters
 
+_WHOLE_BLOCKS: Final = frozenset({"content_dropped", "server_block_dropped"})
+
 
 class Said(NamedTuple):
     """A text of a body."""
@@ -39,8 +41,8 @@ def find_lost(source: str, body: bytes, written: bytes, losses: Sequence[Loss]) 
 
 def _explains(loss: Loss, said: Said) -> bool:
     """Say whether a loss is about a text, a part of it, or something that contains it."""
-    if said.reasoning and loss.code == "reasoning_dropped":
-        return True  # one loss for all turns
+    if loss.code in _WHOLE_BLOCKS or (said.reasoning and loss.code == "reasoning_dropped"):
+        return True  # the first ones name a block of the answer, the last one is reported once for all turns
     shorter, longer = sorted((loss.path, said.path), key=len)
     return longer.startswith(shorter) and longer[len(shorter) : len(shorter) + 1] in ("", ".", "[")
 
