@@ -525,7 +525,7 @@ def _result(
     return ToolResultPart(call_id, parts, failed)
 
 
-def _output(raw: bytes, function: str) -> tuple[str, bool]:
+def _output(raw: bytes, function: str | None) -> tuple[str, bool]:
     """Return the text of a result, and whether the tool failed."""
     fields = msgspec.json.decode(raw, type=dict[str, Raw])
     # The AI SDK repeats the function's name beside the content.  Any other name belongs to the output.
