@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from dragoman import UntranslatableError
 from dragoman.dialects import DIALECT_NAMES
@@ -57,6 +58,7 @@ class Row(NamedTuple):
     outs: dict[str, Out]  # by the upstream's dialect
     model: str = "m"  # the upstream's
     profile: str = ""  # the upstream's; empty: its vendor's own
+    changes: dict[str, Any] = {}  # to that profile
 
 
 def config(**settings: Any) -> dict[str, Any]:
@@ -953,9 +955,10 @@ def to_gemini(
     refused: str = "",
     model: str = "gemini-3-pro",
     profile: str = "",
+    **changes: Any,
 ) -> Row:
     outs = {"gemini": Out(fields or {}, losses, refused)}
-    return Row(name, client, given, outs, model, profile)
+    return Row(name, client, given, outs, model, profile, changes)
 
 
 def chatted(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -1289,6 +1292,26 @@ TO_GEMINI: Final = [
         called("done"),
         {f"{ANSWERED}.response": {"output": "done"}, f"{ANSWERED}.name": "f"},
         "reasoning_filled",
+    ),
+    *(
+        to_gemini(
+            f"ids of calls from {client}, {'sent' if sent else 'for a server that refuses them'}",
+            client,
+            given,
+            {
+                "contents.1.parts.0.functionCall.id": call_id if sent else ABSENT,
+                f"{ANSWERED}.id": call_id if sent else ABSENT,
+                f"{ANSWERED}.name": "f",
+            },
+            *losses,
+            send_ids=sent,
+        )
+        for client, given, call_id, sent, losses in (
+            ("anthropic", called("done"), "toolu_1", True, ("reasoning_filled",)),
+            ("anthropic", called("done"), "toolu_1", False, ("reasoning_filled",)),
+            ("gemini", loop({"output": "done"}), "k", True, ()),  # its bytes are forwarded
+            ("gemini", loop({"output": "done"}), "k", False, ("reasoning_filled",)),
+        )
     ),
     to_gemini(
         "a result of several texts",
@@ -1633,6 +1656,7 @@ def test_a_row_of_the_matrix_is_carried_refused_or_reported(row: Row, upstream: 
 
     def translate() -> tuple[dict[str, Any], set[str]]:
         known = for_model(profile(row.profile or PROFILES[upstream]), row.model, None, upstream)
+        known = structs.replace(known, **row.changes)
         done = translate_request(
             given, source=row.client, target=upstream, profile=known, model=row.model
         )

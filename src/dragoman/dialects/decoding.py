@@ -1,6 +1,7 @@
-"""JSON of a peer into declared types: foreign exceptions become ours, with the path of the field."""
+"""Decodes JSON of a peer into declared types; errors carry the path of the field."""
 
 import re
+from enum import Enum
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -140,6 +141,8 @@ def _placeholder(escape: re.Match[bytes]) -> bytes:
 def _restored(value: Any) -> Any:
     """Replace the private-use characters by the halves of surrogate pairs again."""
     match value:
+        case Enum():
+            return value
         case str():
             return _PLACEHOLDER.sub(lambda one: chr(ord(one[0]) - _PRIVATE), value)
         case Raw():

@@ -1,4 +1,4 @@
-"""Contents of a client's history into turns.
+"""Decodes the contents of a client's history into turns.
 
 Clients replay what they streamed: one content for each chunk, texts in pieces, thoughts or none.  Neighbours of
 one role are joined first.  Calls may have no ids, results may name no call: they are paired here, so that the
@@ -7,13 +7,15 @@ turn always has ids.
 
 import base64
 import binascii
+from collections import deque
 from collections.abc import Sequence
-from typing import Final, TypeAlias, TypeVar
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.decoding import decode, decode_at, decode_fields, valid_utf8
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, read_mcp, signature_data
 from dragoman.dialects.gemini.schema import (
@@ -86,6 +88,7 @@ _FIELDS: Final = frozenset(
 )
 # Fields of a result that hold nothing but the output; SDKs choose different ones.
 _OUTPUTS: Final = ("output", "result", "return_value", "content")
+_TEXT: Final = msgspec.json.Decoder(str)
 _AUDIO: Final = {"mpeg": "mp3", "mp3": "mp3", "x-wav": "wav", "wav": "wav", "wave": "wav"}
 _OWN_FILES: Final = ("gs://", "https://generativelanguage.googleapis.com/")
 _VIDEO_HOSTS: Final = ("https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/")
@@ -149,6 +152,20 @@ class _Unit(Struct):
     part: TurnPart
     number: int  # counts texts and calls; reasoning has that of what follows it
     thought: bool = False
+    texts: list[str] = []  # more text of the part: a client may replay one chunk at a time
+    states: list[OpaqueState] = []  # more state of it
+
+    def whole(self) -> TurnPart:
+        """Return the part with everything that belongs to it."""
+        part = self.part
+        if isinstance(part, TextPart) and self.texts:
+            return TextPart("".join((part.text, *self.texts)))
+        if isinstance(part, ReasoningPart) and (self.texts or self.states):
+            if self.texts:
+                text = "".join((*(one.text for one in part.segments), *self.texts))
+                part = _summary(text)
+            return ReasoningPart(part.segments, (*part.opaque, *self.states))
+        return part
 
 
 class _History:
@@ -159,7 +176,8 @@ class _History:
         self._losses = losses
         self._detail = detail
         self._calls = 0  # calls so far, with ids and without
-        self._open: list[ToolCallPart] = []  # calls of the last model content without a result
+        self._given: set[str] = set()  # ids that the last model content has
+        self._open: list[_OpenCall] = []  # calls of the last model content
 
     def read(self, role: Role, parts: Sequence[tuple[Raw, str]]) -> list[TurnPart]:
         decoded = [(_decode_part(raw, path, self._losses), raw, path) for raw, path in parts]
@@ -198,30 +216,27 @@ class _History:
     def _results(
         self, results: Sequence[tuple[FunctionResponse, list[_FileResult], str]]
     ) -> list[TurnPart]:
-        """Pair the results with the calls before them: by id, by name, in order."""
-        known = {call.id: call for call in self._open}
-        paired: list[str] = []
-        for response, _, _ in results:
-            found = _known_id(response, known)
-            paired.append(found)
-            known.pop(found, None)
-        for at, (response, _, path) in enumerate(results):
-            if not paired[at]:
-                same = [one for one, call in known.items() if call.name == (response.name or "")]
-                paired[at] = next(iter(same or known), "") or response.id or ""
-                known.pop(paired[at], None)
-            if not paired[at]:
-                paired[at] = f"{response.name or 'call'}_{path}"  # answers no call
+        """Pair the results with the calls before them, by id, by name or in order; return them in call order."""
+        waiting = _WaitingCalls(self._open)
+        found = [waiting.named(response) for response, _, _ in results]
+        paired: list[tuple[int, ToolResultPart]] = []
+        for at, (response, files, path) in zip(found, results, strict=True):
+            place = at if at is not None else waiting.next(response.name or "")
+            if place is None:
+                place = len(self._open)  # answers no call
+                call_id = response.id or f"{response.name or 'call'}_{path}"
+            else:
+                call_id = self._open[place].id
+            paired.append((place, _result(response, files, call_id, path)))
         self._open = []
-        return [
-            _result(response, files, call_id, path)
-            for (response, files, path), call_id in zip(results, paired, strict=True)
-        ]
+        return [result for _, result in sorted(paired, key=itemgetter(0))]
 
     # --- the model --------------------------------------------------------------------------------
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, parts: Sequence[tuple[Part, Raw, str]]) -> None:
         self._open = []
+        calls = (part.function_call for part, _, _ in parts)
+        self._given = {call.id for call in calls if call is not None and call.id}
 
     def call(self, call: FunctionCall, opaque: tuple[OpaqueState, ...], path: str) -> ToolCallPart:
         name = call.name or ""
@@ -233,9 +248,18 @@ class _History:
                 reason = "the arguments of a function call are an object"
                 raise MalformedError(reason, path=f"{path}.functionCall.args")
             arguments = str(call.args, "utf-8")
-        part = ToolCallPart(call.id or f"call_g{self._calls}", name, arguments, opaque=opaque)
-        self._open.append(part)
-        return part
+        call_id = call.id or f"call_g{self._calls}"
+        if not call.id and call_id in self._given:
+            call_id = self._unused(call_id)
+        self._open.append(_OpenCall(call_id, call.id or "", name))
+        return ToolCallPart(call_id, name, arguments, opaque=opaque)
+
+    def _unused(self, call_id: str) -> str:
+        """Return an id that no call of the content has; models imitate the ids that they see."""
+        number = 1
+        while f"{call_id}_{number}" in self._given:
+            number += 1
+        return f"{call_id}_{number}"
 
 
 class _ModelTurn:
@@ -249,12 +273,12 @@ class _ModelTurn:
         self._units: list[_Unit] = []  # since the last part that carried an envelope
         self._number = 0  # of the next text or call among them
         self._in_text = False
-        history.begin_turn()
 
     def read(self, decoded: Sequence[tuple[Part, Raw, str]]) -> list[TurnPart]:
+        self._history.begin_turn(decoded)
         for part, raw, path in decoded:
             self._part(part, raw, path)
-        self._out += [unit.part for unit in self._units]
+        self._out += [unit.whole() for unit in self._units]
         return self._out
 
     def _part(self, part: Part, raw: Raw, path: str) -> None:
@@ -288,10 +312,13 @@ class _ModelTurn:
         last = self._units[-1] if self._units else None
         if last is not None and last.thought is thought:
             if isinstance(last.part, TextPart):
-                last.part = TextPart(last.part.text + text)
+                last.texts.append(text)
                 return
-            if isinstance(last.part, ReasoningPart) and thought and not last.part.opaque:
-                last.part = _summary(last.part.text + text)
+            unsigned = isinstance(last.part, ReasoningPart) and not (
+                last.part.opaque or last.states
+            )
+            if unsigned and thought:
+                last.texts.append(text)
                 return
         if thought:
             self._units.append(_Unit(_summary(text), self._number, thought=True))
@@ -333,7 +360,7 @@ class _ModelTurn:
         for unit in units:
             while waiting and (waiting[0].place or 0) <= unit.number:
                 self._out.append(_reasoning(waiting.pop(0)))
-            self._out.append(unit.part)
+            self._out.append(unit.whole())
         self._out += map(_reasoning, waiting)
         self._units = []
         self._number = 0
@@ -343,8 +370,7 @@ class _ModelTurn:
         """Keep a signature of Google's own that is not on a call."""
         last = self._units[-1] if self._units else None
         if thought and last is not None and isinstance(last.part, ReasoningPart):
-            state = OpaqueState(OpaqueKind.SIGNATURE, signature, VENDOR)
-            last.part = ReasoningPart(last.part.segments, (*last.part.opaque, state))
+            last.states.append(OpaqueState(OpaqueKind.SIGNATURE, signature, VENDOR))
             return
         state = OpaqueState(OpaqueKind.ENCRYPTED, signature, VENDOR, TEXT_SIGNATURE)
         self._units.append(_Unit(ReasoningPart((), (state,)), self._number, thought=True))
@@ -479,7 +505,7 @@ def _result_file(blob: Blob | None, file: FileData | None) -> _FileResult | None
             return ImagePart(Base64Source(media_type, data))
         title = blob.display_name or ""
         if media_type.startswith("text/"):
-            return DocumentPart(TextSource(_plain_text(data)), title)
+            return DocumentPart(TextSource(_plain_text(blob.data or "")), title)
         return DocumentPart(Base64Source(media_type, data), title)
     if file is None:
         return None
@@ -491,8 +517,9 @@ def _result_file(blob: Blob | None, file: FileData | None) -> _FileResult | None
 
 
 def _plain_text(data: str) -> str:
+    """Return the text in base64; what is not base64 is the text itself."""
     try:
-        return base64.b64decode(data, validate=True).decode("utf-8", "replace")
+        return base64.b64decode(_standard(data), validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return data
 
@@ -500,15 +527,49 @@ def _plain_text(data: str) -> str:
 # --- results ----------------------------------------------------------------------------------------
 
 
-def _known_id(response: FunctionResponse, calls: dict[str, ToolCallPart]) -> str:
-    """Return the id of the call that a result names; empty if it names none that waits."""
-    if not response.id:
-        return ""
-    if response.id in calls:
-        return response.id
-    # Gemini CLI's own form, which reaches `countTokens`.
-    bare = response.id.removeprefix(f"{response.name or ''}__")
-    return bare if bare in calls else ""
+class _OpenCall(NamedTuple):
+    """A call that the next content answers."""
+
+    id: str
+    given: str  # the id that the client gave; empty: none
+    name: str
+
+
+class _WaitingCalls:
+    """Calls without a result.  Ten thousands may have one name or one id, so none is looked at twice in a row."""
+
+    def __init__(self, calls: Sequence[_OpenCall]) -> None:
+        self._taken: set[int] = set()
+        self._all: deque[int] = deque(range(len(calls)))
+        self._by_id: dict[str, deque[int]] = {}
+        self._by_name: dict[str, deque[int]] = {}
+        for at, call in enumerate(calls):
+            if call.given:
+                self._by_id.setdefault(call.given, deque()).append(at)
+            self._by_name.setdefault(call.name, deque()).append(at)
+
+    def named(self, response: FunctionResponse) -> int | None:
+        """Take the call whose id a result has."""
+        if not response.id:
+            return None
+        found = self._take(self._by_id.get(response.id))
+        if found is not None:
+            return found
+        # Gemini CLI's own form, which reaches `countTokens`.
+        return self._take(self._by_id.get(response.id.removeprefix(f"{response.name or ''}__")))
+
+    def next(self, name: str) -> int | None:
+        """Take the next call of a function, or of any."""
+        found = self._take(self._by_name.get(name))
+        return self._take(self._all) if found is None else found
+
+    def _take(self, queue: deque[int] | None) -> int | None:
+        while queue:
+            at = queue.popleft()
+            if at not in self._taken:
+                self._taken.add(at)
+                return at
+        return None
 
 
 def _result(
@@ -527,7 +588,7 @@ def _result(
 
 def _output(raw: bytes, function: str | None) -> tuple[str, bool]:
     """Return the text of a result, and whether the tool failed."""
-    fields = msgspec.json.decode(raw, type=dict[str, Raw])
+    fields = decode_fields(raw)
     # The AI SDK repeats the function's name beside the content.  Any other name belongs to the output.
     if fields.keys() == {"name", "content"} and _shown(fields["name"]) == function:
         del fields["name"]
@@ -544,7 +605,7 @@ def _output(raw: bytes, function: str | None) -> tuple[str, bool]:
 def _shown(raw: Raw) -> str:
     """Return a string as it is, and any other JSON compact."""
     if bytes(raw)[:1] == b'"':
-        return str(msgspec.json.decode(raw, type=str))
+        return decode(_TEXT, bytes(raw))
     if bytes(raw) == b"null":
         return ""
-    return encode(Raw(msgspec.json.format(bytes(raw), indent=-1))).decode()
+    return encode(Raw(msgspec.json.format(valid_utf8(bytes(raw)), indent=-1))).decode()

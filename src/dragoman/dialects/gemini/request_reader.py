@@ -1,5 +1,6 @@
 """Decodes a client's `generateContent` request into a `Request`."""
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -161,6 +162,16 @@ def _refuse_modalities(config: GenerationConfig, extensions: Mapping[str, Raw]) 
 
 
 def _sampling(config: GenerationConfig) -> Sampling:
+    for name, value in (
+        ("temperature", config.temperature),
+        ("topP", config.top_p),
+        ("topK", config.top_k),
+        ("frequencyPenalty", config.frequency_penalty),
+        ("presencePenalty", config.presence_penalty),
+    ):
+        # A number may be a string, and "nan" and "inf" are numbers then.
+        if value is not None and not math.isfinite(value):
+            raise MalformedError("expected a number", path=f"$.generationConfig.{name}")
     return Sampling(
         temperature=config.temperature,
         top_p=config.top_p,

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec import structs
 
 from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES
@@ -16,7 +17,7 @@ from dragoman.turn.answer import fold
 from dragoman.turn.events import Citation, Fault, FinishReason, TextRun
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.server_tools import ServerKind
-from tests.support.corpus import ROOT
+from tests.support.corpus import ROOT, drive
 from tests.support.tables import in_one_test
 from tests.unit.dialects.gemini.support import GEMINI, exchange, read
 
@@ -268,3 +269,27 @@ def test_a_chat_client_gives_a_signature_back_to_its_own_family_alone(stream):
     relayed = sent("chat", "openai", "gpt-5")
     assert b"dgm_" not in relayed.body
     assert b"U0lH" not in relayed.body
+
+
+def test_a_lenient_upstream_may_end_after_its_calls():
+    lenient = structs.replace(profile("gemini-api"), lenient_eof=True)
+    of = structs.replace(exchange(), profile=lenient)
+    call = chunk({"functionCall": {"name": "f", "args": {}}})
+
+    answer = fold(
+        drive(
+            StreamReader(GEMINI.frame_reader(of), of), [b"data: %b\n\n" % json.dumps(call).encode()]
+        )
+    )
+    assert FinishReason.TOOL_CALLS is answer.finish_reason
+    assert "finish_reason_fixed" in [loss.code for loss in answer.losses]
+    assert "upstream_truncated" == fold(read(call)).fault.code
+
+
+def test_the_name_of_a_call_is_limited():
+    def named(length):
+        return chunk({"functionCall": {"name": "f" * length, "args": {}}}, finish="STOP")
+
+    assert "f" * 1024 == fold(read(named(1024))).tool_calls[0].name
+    with pytest.raises(TooLargeError, match="max_tool_name_chars"):
+        read(named(1025))

@@ -25,7 +25,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     UrlSource,
 )
-from tests.unit.dialects.gemini.support import asked, call, model, result, user
+from tests.unit.dialects.gemini.support import asked, call, model, result, user, written
 
 
 def test_chunks_that_a_client_replays_are_one_turn():
@@ -56,10 +56,15 @@ def test_a_role_that_does_not_exist_is_refused():
 
 
 def calls_and_results(*contents):
+    """Return the ids of the calls, and the texts of the results behind the ids that they have."""
     parts = [part for turn in asked(*contents).turns for part in turn.parts]
     return (
         [part.id for part in parts if isinstance(part, ToolCallPart)],
-        [part.call_id for part in parts if isinstance(part, ToolResultPart)],
+        [
+            (part.call_id, *(one.text for one in part.parts))
+            for part in parts
+            if isinstance(part, ToolResultPart)
+        ],
     )
 
 
@@ -71,7 +76,7 @@ def test_calls_without_ids_are_numbered_and_results_pair_by_name_and_order():
     )  # fmt: skip
 
     assert ["call_g1", "call_g2", "call_g3", "call_g4"] == calls
-    assert ["call_g2", "call_g1", "call_g3", "call_g4"] == results
+    assert [("call_g1", "2"), ("call_g2", "1"), ("call_g3", "3"), ("call_g4", "4")] == results
 
 
 def test_results_pair_by_id_even_if_only_some_have_one():
@@ -81,15 +86,36 @@ def test_results_pair_by_id_even_if_only_some_have_one():
     )  # fmt: skip
 
     assert ["k1", "k2"] == calls
-    assert ["k2", "k1"] == results
+    assert [("k1", "2"), ("k2", "1")] == results
+
+
+def test_results_without_ids_pair_with_calls_that_share_one():
+    # Some servers give one id to all calls, and the Python SDK sends no ids of results.
+    calls, results = calls_and_results(
+        user("x"), model(call("a", "k"), call("b", "k"), call("a", "k")),
+        user(result("b", output="1"), result("a", output="2"), result("a", output="3")),
+    )  # fmt: skip
+
+    assert ["k", "k", "k"] == calls
+    assert [("k", "2"), ("k", "1"), ("k", "3")] == results
+
+
+def test_the_id_of_a_call_that_has_none_is_not_one_that_another_has():
+    calls, results = calls_and_results(
+        user("x"), model(call("a"), call("a", "call_g1"), call("a", "call_g1_1")),
+        user(result("a", "call_g1", output="2"), result("a", output="1"), result("a", output="3")),
+    )  # fmt: skip
+
+    assert ["call_g1_2", "call_g1", "call_g1_1"] == calls
+    assert [("call_g1_2", "1"), ("call_g1", "2"), ("call_g1_1", "3")] == results
 
 
 def test_the_id_with_its_tools_name_is_known():
     _, results = calls_and_results(
-        user("x"), model(call("a", "k1")), user(result("a", "a__k1", output=""))
+        user("x"), model(call("a", "k1")), user(result("a", "a__k1", output="1"))
     )
 
-    assert ["k1"] == results
+    assert [("k1", "1")] == results
 
 
 @pytest.mark.parametrize(
@@ -272,3 +298,35 @@ def test_instructions_are_text():
     assert (TextPart("a"),) == asked(user("x"), systemInstruction="a").system
     with pytest.raises(MalformedError, match="text"):
         asked(user("x"), systemInstruction={"parts": [{"inlineData": {}}]})
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        ({"inlineData": {"mimeType": "image/png", "data": "aGk="}}, ServerToolPart),
+        ({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}, OpaquePart),
+        ({"fileData": {"fileUri": "https://example.com/a.png"}}, OpaquePart),
+    ],
+)
+def test_media_that_the_model_made_return_to_google_unchanged(part, kind):
+    (_, turn) = asked(user("Draw."), model(part)).turns
+    body, losses = written(asked(user("Draw."), model(part), user("More.")))
+
+    assert [kind] == [type(one) for one in turn.parts]
+    assert [part] == body["contents"][1]["parts"]
+    assert [] == losses
+
+
+def test_a_thought_without_a_signature_returns_to_google():
+    thought = {"text": "Hm.", "thought": True}
+    body, losses = written(asked(user("x"), model(thought, "y"), user("z")))
+
+    assert [thought, {"text": "y"}] == body["contents"][1]["parts"]
+    assert [] == losses
+
+
+@pytest.mark.parametrize("data", ["not base64!", "é"])
+def test_text_of_a_file_that_is_no_base64_is_the_text(data):
+    (turn,) = asked(user({"inlineData": {"mimeType": "text/plain", "data": data}})).turns
+
+    assert (DocumentPart(TextSource(data)),) == turn.parts

@@ -59,6 +59,16 @@ def test_thinking(config, expected):
     assert expected == settings(thinkingConfig=config).reasoning
 
 
+@pytest.mark.parametrize("word", ["nan", "inf", "-Infinity"])
+@pytest.mark.parametrize(
+    "name", ["temperature", "topP", "topK", "frequencyPenalty", "presencePenalty"]
+)
+def test_strings_that_are_no_finite_number_are_refused(name, word):
+    with pytest.raises(MalformedError, match="a number") as caught:
+        settings(**{name: word})
+    assert f"$.generationConfig.{name}" == caught.value.path
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from dragoman.errors import MalformedError
+from dragoman.limits import DEFAULT_LIMITS
 from dragoman.turn.request import ToolChoice
-from tests.unit.dialects.gemini.support import asked, user
+from tests.support.corpus import SEALER
+from tests.unit.dialects.gemini.support import GEMINI, asked, user
 
 
 def tools_of(*entries):
@@ -137,3 +139,14 @@ def test_the_choice(config, expected):
 def test_a_choice_that_cannot_be_is_refused(config):
     with pytest.raises(MalformedError):
         asked(user("x"), toolConfig={"functionCallingConfig": config})
+
+
+@pytest.mark.parametrize("field", ["parameters", "parametersJsonSchema"])
+def test_a_schema_that_nests_too_deeply_is_refused(field):
+    schema = '{"type": "ARRAY", "items": ' * 2000 + '{"type": "STRING"}' + "}" * 2000
+    body = (
+        '{"model": "m", "contents": [{"parts": [{"text": "x"}]}], "tools": [{"functionDeclarations": '
+        f'[{{"name": "f", "{field}": {schema}}}]}}]}}'
+    )
+    with pytest.raises(MalformedError, match="nests too deeply"):
+        GEMINI.decode_request(body.encode(), sealer=SEALER, limits=DEFAULT_LIMITS)
