@@ -29,6 +29,7 @@ from dragoman.turn.request import (
     FileSource,
     ImagePart,
     OpaquePart,
+    Part,
     ReasoningPart,
     Request,
     SearchResultPart,
@@ -111,23 +112,24 @@ def place_instructions(
     """
     if takes_instructions(profile) or SYSTEM not in map(_role_of, turns):
         return turns
-    placed: list[Turn] = []
+    placed: list[tuple[Turn, list[Part]]] = []  # with all parts of a turn that has instructions
     waiting: list[Turn] = []  # for the user turn that comes next
     for turn in turns:
         if turn.role is SYSTEM:
             reminder = as_reminder(turn, losses)
-            if placed and placed[-1].role is USER and not waiting:
-                placed[-1] = structs.replace(placed[-1], parts=placed[-1].parts + reminder.parts)
+            if placed and placed[-1][0].role is USER and not waiting:
+                last, parts = placed[-1]
+                parts += (*(() if parts else last.parts), *reminder.parts)
             else:
                 waiting.append(reminder)
             continue
         if waiting and turn.role is USER:
-            parts = tuple(part for reminder in waiting for part in reminder.parts)
-            placed.append(structs.replace(turn, parts=parts + turn.parts))
+            placed.append((turn, [part for one in (*waiting, turn) for part in one.parts]))
         else:
-            placed += (*waiting, turn)
+            placed += ((one, []) for one in (*waiting, turn))
         waiting.clear()
-    return placed + waiting
+    whole = [structs.replace(turn, parts=tuple(parts)) if parts else turn for turn, parts in placed]
+    return whole + waiting
 
 
 def as_reminder(turn: Turn, losses: list[Loss]) -> Turn:

@@ -89,6 +89,7 @@ Parts: TypeAlias = tuple[
 
 # Nearly all events of most answers.
 _UNWATCHED: Final = frozenset({TextDelta, TextRun, Start, Usage, Finish, Ping})
+_FUNCTION: Final = Flavor.FUNCTION  # to look up a member costs as much as to look for a call
 
 
 class AnswerObserver:
@@ -138,14 +139,16 @@ class AnswerObserver:
         for event in events:
             if type(event) in _UNWATCHED:
                 continue
-            if type(event) is BlockStart:
+            if type(event) is ArgsDelta:
+                if self._arguments_room > 0:
+                    self._add_arguments(event.json)
+            elif type(event) is BlockStart:
                 self._begin(event)
             elif type(event) is BlockEnd:
                 self._end()
-            elif type(event) is ArgsDelta:
-                self._add_arguments(event.json)
             elif type(event) is InputDelta:
-                self._add_arguments(event.text)
+                if self._arguments_room > 0:
+                    self._add_arguments(event.text)
             elif type(event) is ReasoningDelta:
                 self._think(event)
             elif type(event) is Opaque:
@@ -153,9 +156,8 @@ class AnswerObserver:
         return events if isinstance(events, list) else list(events)
 
     def _add_arguments(self, text: str) -> None:
-        if self._arguments_room > 0:
-            self._arguments.append(text[: self._arguments_room])
-            self._arguments_room -= len(text)
+        self._arguments.append(text[: self._arguments_room])
+        self._arguments_room -= len(text)
 
     def _think(self, delta: ReasoningDelta) -> None:
         if not self._takes(len(delta.text)):
@@ -539,7 +541,7 @@ class ReasoningMemory:
         return parts if all(map(operator.is_, out, parts)) else tuple(out)
 
     def _call_as_written(self, part: Part, place: Place) -> Part:
-        if not isinstance(part, ToolCallPart) or part.flavor is not Flavor.FUNCTION:
+        if type(part) is not ToolCallPart or part.flavor is not _FUNCTION:
             return part
         text = part.arguments
         known = None if len(text) >= MAX_ARGUMENTS else self._find(part, place)
@@ -553,7 +555,7 @@ class ReasoningMemory:
         self, parts: tuple[Part, ...], place: Place, *, signed_only: bool
     ) -> tuple[Part, ...]:
         """Return the parts of a turn with what is remembered of its calls, or the same."""
-        known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
+        known = [self._find(part, place) for part in parts if type(part) is ToolCallPart]
         while known and known[0] is None:
             known.pop(0)  # calls that were made before any reasoning
         found = [one for one in known if one is not None]
@@ -632,7 +634,7 @@ def _text(parts: Iterable[ReasoningPart]) -> str:
 
 
 def _is_call(part: Part) -> bool:
-    return isinstance(part, ToolCallPart)
+    return type(part) is ToolCallPart
 
 
 def _beginning(request: Request) -> int:

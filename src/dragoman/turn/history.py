@@ -4,6 +4,7 @@ After `normalize_history`: each call id is used once; the results of an assistan
 directly after it, in call order, before that turn's other parts; every call has a result.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
@@ -122,9 +123,9 @@ def _has_results(parts: Iterable[Part]) -> bool:
 
 def _rename(
     turn: Turn, used: dict[str, int], losses: list[Loss]
-) -> tuple[Turn, dict[str, list[str]]]:
+) -> tuple[Turn, dict[str, deque[str]]]:
     """Give each call a unique id; return the new ids, in call order, by the old ones."""
-    names: dict[str, list[str]] = {}
+    names: dict[str, deque[str]] = {}
     parts: list[Part] = []
     renamed = False
     for part in turn.parts:
@@ -134,7 +135,7 @@ def _rename(
                 used[part.id] += 1
                 fresh = f"{part.id}_{used[part.id]}"
             used[fresh] = 0
-            names.setdefault(part.id, []).append(fresh)
+            names.setdefault(part.id, deque()).append(fresh)
             if fresh != part.id:
                 losses.append(Loss("call_id_renumbered", turn.path, f"{part.id} became {fresh}"))
                 part = structs.replace(part, id=fresh)  # noqa: PLW2901
@@ -144,7 +145,7 @@ def _rename(
 
 
 def _collect(
-    following: Sequence[Turn], names: dict[str, list[str]], losses: list[Loss], *, repair: bool
+    following: Sequence[Turn], names: dict[str, deque[str]], losses: list[Loss], *, repair: bool
 ) -> tuple[dict[str, ToolResultPart], list[Turn]]:
     """Take the results of one assistant turn out of the turns that follow it.
 
@@ -156,7 +157,7 @@ def _collect(
         others: list[Part] = []
         for part in turn.parts:
             if isinstance(part, ToolResultPart) and names.get(part.call_id):
-                fresh = names[part.call_id].pop(0)
+                fresh = names[part.call_id].popleft()
                 changed = fresh != part.call_id
                 results[fresh] = structs.replace(part, call_id=fresh) if changed else part
             else:
@@ -204,15 +205,16 @@ def _without_results(turn: Turn, losses: list[Loss], *, repair: bool) -> Turn:
 
 def _joined(turns: Sequence[Turn]) -> list[Turn]:
     """Join a user turn to the results directly before it: they are one turn of the conversation."""
-    joined: list[Turn] = []
-    last: Turn | None = None
+    runs: list[list[Turn]] = []
     for turn in turns:
-        if last is not None and last.role is turn.role is USER and _has_results(last.parts[:1]):
-            last = structs.replace(
-                last, parts=last.parts + turn.parts, name=turn.name, path=turn.path
-            )
-            joined[-1] = last
+        first = runs[-1][0] if runs else None
+        if first is not None and first.role is turn.role is USER and _has_results(first.parts[:1]):
+            runs[-1].append(turn)
         else:
-            last = turn
-            joined.append(turn)
-    return joined
+            runs.append([turn])
+    return [
+        run[-1]
+        if len(run) == 1
+        else structs.replace(run[-1], parts=tuple(part for turn in run for part in turn.parts))
+        for run in runs
+    ]

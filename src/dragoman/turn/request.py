@@ -332,7 +332,7 @@ class Request(Struct, frozen=True, kw_only=True):
     Attributes:
         dialect: The dialect it was written in.
         model: The model's name.
-        stream: The answer is to be streamed.
+        stream: The client asks for a stream.
         system: Instructions before the conversation.
         turns: The conversation.
         tools: What the model may call.
@@ -346,9 +346,9 @@ class Request(Struct, frozen=True, kw_only=True):
         format: What format the answer must have.
         verbosity: How verbose the answer should be.
         user_id: An id of the end user.
-        tier: Auto, default, flex, scale, priority, fast, ultrafast.
+        tier: The service tier: `auto`, `default`, `flex`, `scale`, `priority`, `fast` or `ultrafast`.
         cache_key: A key for the vendor's prompt cache.
-        cache_all: A mark on the whole prefix.
+        cache_all: A cache mark on the whole prefix.
         logprobs: Log probabilities are requested.
         top_logprobs: How many alternatives of each token.
         include_usage: The client wants token counts in its stream.
@@ -392,30 +392,30 @@ class Request(Struct, frozen=True, kw_only=True):
     # dialect, for echoes, and to say what was lost.
     extensions: dict[str, Raw] = {}
     losses: tuple[Loss, ...] = ()
-    outlined_ids: frozenset[str] = frozenset()  # of calls in a history that is left out
+    outlined_ids: tuple[str, ...] = ()  # of calls in a history that is left out
 
     @property
-    def call_ids(self) -> frozenset[str]:
-        """Ids of all calls in the history, as the client knows them."""
-        return self.outlined_ids or frozenset(
+    def call_ids(self) -> tuple[str, ...]:
+        """Ids of all calls in the history, in their order, as the client knows them."""
+        return self.outlined_ids or tuple(
             [part.id for turn in self.turns for part in turn.parts if type(part) is ToolCallPart]
         )
 
     @property
     def has_calls(self) -> bool:
-        """The history holds calls of tools."""
+        """True if the history has tool calls."""
         return bool(self.outlined_ids) or any(
             type(part) is ToolCallPart for turn in self.turns for part in turn.parts
         )
 
     @property
     def has_reasoning(self) -> bool:
-        """The history holds reasoning."""
+        """True if the history has reasoning."""
         return any(type(part) is ReasoningPart for turn in self.turns for part in turn.parts)
 
     @property
     def has_images(self) -> bool:
-        """The history holds pictures, perhaps in results of tools."""
+        """True if the history has images, also inside tool results."""
         for turn in self.turns:
             for part in turn.parts:
                 if type(part) is ImagePart:
@@ -428,7 +428,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def needed_tools(self) -> tuple[Tool, ...]:
-        """The vendor-run tools without which the request makes no sense; empty if it can do without them.
+        """The vendor-run tools without which the request is useless; often empty.
 
         A request needs a vendor-run tool if its choice forces the tool, if it declares no other tools, or if
         a setting runs the tool whatever the model decides.  A model without the tool would answer from memory,
@@ -449,19 +449,19 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def needed(self) -> frozenset[ServerKind]:
-        """What the vendor-run tools do without which the request makes no sense."""
+        """The kinds of `needed_tools`, such as a web search."""
         return frozenset(tool.does or ServerKind.OTHER for tool in self.needed_tools)
 
     @property
     def offered(self) -> frozenset[ServerKind]:
-        """What the other vendor-run tools do that the request declares."""
+        """The kinds of all other vendor-run tools that the request declares."""
         declared = frozenset(tool.does or ServerKind.OTHER for tool in self.tools if tool.server)
         return declared - self.needed
 
     def outline(self) -> "Request":
-        """Return the request without its conversation, for the time of the answer.
+        """Return the request without its conversation, which would take memory until the answer ends.
 
-        An answer may take long, and a conversation is large.
+        What a translator needs stays: tools, settings and the ids of calls.
         """
         return structs.replace(
             self,

@@ -107,9 +107,7 @@ class ResponsesReader:
     @property
     def pending(self) -> bool:
         """A call's name has not come yet, half a character is held, or an item was announced and is empty so far."""
-        return (
-            self._announced or any(item.held for item in self._items) or bool(self._pieces.halves)
-        )
+        return self._announced or self._pieces.nameless > 0 or bool(self._pieces.halves)
 
     def read(self, frame: Frame, /) -> None:
         """Read one frame into the assembler."""

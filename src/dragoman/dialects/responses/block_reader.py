@@ -1,6 +1,9 @@
 """Decides which block of the answer each part of a Responses stream belongs to."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -8,7 +11,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.cost import read_cost
 from dragoman.dialects.decoding import decode_or_none
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, utf8
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.responses.schema import (
     ANNOTATION,
@@ -46,6 +49,9 @@ from dragoman.wire.surrogates import Halves, join_surrogates
 # --- items that are open --------------------------------------------------------------------------
 
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+_MOST_UNNAMED: Final = (
+    64  # items that are searched for one without an id: real peers have one open at a time
+)
 
 
 class StreamItem:
@@ -72,6 +78,9 @@ class Items:
         self._by_call_id: dict[str, StreamItem] = {}
         self._by_index: dict[int, StreamItem] = {}
         self._last: StreamItem | None = None
+        # In the order of arrival; those that are done, or claimed, leave when they are the first.
+        self._not_done: deque[StreamItem] = deque()
+        self._not_claimed: deque[StreamItem] = deque()
 
     def __iter__(self) -> Iterator[StreamItem]:
         return iter(self._all)
@@ -95,23 +104,23 @@ class Items:
 
     def added(self, out: OutputItem, index: int | None) -> StreamItem:
         """Return the item that is announced."""
-        item = self._known(out, lambda one: one.done)
+        item = self._known(out, _is_done)
         if item is None:
             item = self._begin(out.type, out.id or "", out.call_id or "", index)
         return item
 
     def done(self, out: OutputItem, index: int | None) -> StreamItem:
         """Return the item that an event contains whole."""
-        item = self._known(out, lambda one: one.done) or self._at(out, index)
+        item = self._known(out, _is_done) or self._at(out, index)
         if item is None and (not out.id or index is None):
-            item = self._unnamed(out, [one for one in self._all if not one.done])
+            item = _unnamed(out, self._not_done, _is_done)
         return item or self._begin(out.type, out.id or "", out.call_id or "", index)
 
     def final(self, out: OutputItem, index: int) -> StreamItem:
         """Return the item at `index` of the finished response."""
-        item = self._known(out, lambda one: one.claimed) or self._at(out, index)
+        item = self._known(out, _is_claimed) or self._at(out, index)
         if item is None:
-            item = self._unnamed(out, [one for one in self._all if not one.claimed])
+            item = _unnamed(out, self._not_claimed, _is_claimed)
         item = item or self._begin(out.type, out.id or "", out.call_id or "", index)
         item.claimed = True
         return item
@@ -119,13 +128,6 @@ class Items:
     def _at(self, out: OutputItem, index: int | None) -> StreamItem | None:
         item = None if index is None else self._by_index.get(index)
         return item if item is not None and _same(item, out) else None
-
-    def _unnamed(self, out: OutputItem, items: list[StreamItem]) -> StreamItem | None:
-        """Return the first of these that may be `out`, for peers without ids or indexes."""
-        for item in items:
-            if _same(item, out) and not (item.id and out.id):
-                return item
-        return None
 
     def _known(self, out: OutputItem, taken: Callable[[StreamItem], bool]) -> StreamItem | None:
         """Return the item of the same id, or of the same call: some peers give each event another id.
@@ -144,7 +146,8 @@ class Items:
         item = StreamItem(len(self._all), kind)
         item.id = item_id
         item.call_id = call_id
-        self._all.append(item)
+        for items in (self._all, self._not_done, self._not_claimed):
+            items.append(item)
         self._last = item
         if item_id:
             self._by_id[item_id] = item
@@ -153,6 +156,22 @@ class Items:
         if index is not None:
             self._by_index[index] = item
         return item
+
+
+_is_done: Final = attrgetter("done")
+_is_claimed: Final = attrgetter("claimed")
+
+
+def _unnamed(
+    out: OutputItem, items: deque[StreamItem], taken: Callable[[StreamItem], bool]
+) -> StreamItem | None:
+    """Return the first item that is not taken and may be `out`, for peers without ids or indexes."""
+    while items and taken(items[0]):
+        items.popleft()
+    for item in islice(items, _MOST_UNNAMED):
+        if not taken(item) and _same(item, out) and not (item.id and out.id):
+            return item
+    return None
 
 
 def _same(item: StreamItem, out: OutputItem) -> bool:
@@ -203,6 +222,7 @@ class Pieces:
         self.assembler = assembler
         self.items: Items = Items()
         self.halves: Halves = Halves(lambda: assembler.loss("surrogate_replaced"))
+        self.nameless: int = 0  # calls whose arguments wait for the name
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
@@ -345,6 +365,7 @@ class Pieces:
         )
         item.opened = True
         held, item.held = item.held, []
+        self.nameless -= bool(held)
         for fragment in held:
             self.assembler.args(item.key, fragment)
 
@@ -352,6 +373,7 @@ class Pieces:
         """Drop a call that never got a name if the answer was truncated; otherwise the answer fails."""
         if cut:
             self.assembler.loss("call_without_name", f"item {item.id}")
+            self.nameless -= bool(item.held)
             item.held = []
         else:
             self.assembler.fault(nameless_call())
@@ -414,6 +436,7 @@ class Pieces:
         if item.opened:
             self.assembler.args(item.key, fragment)
         else:
+            self.nameless += not item.held
             item.held.append(fragment)
 
     def whole_args(self, item: StreamItem, text: str) -> None:
@@ -523,7 +546,7 @@ _OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict
 
 def _read_mcp(item: HostedItem, failed: str) -> ReadTool:
     """Return the call of an MCP server's tool; arguments that are not an object are left out."""
-    asked = (item.arguments or "").encode("utf-8", "replace")
+    asked = utf8(item.arguments or "")
     try:
         _OBJECT.decode(asked)
     except msgspec.DecodeError:

@@ -221,13 +221,26 @@ class _Turn(Struct, gc=False):
     path: str
     parts: list[TurnPart]
     phase: str = ""
+    seen: int = 0  # parts that `look` has looked at; no part is looked at twice
+    kinds: set[type[TurnPart]] = set()  # of these
+    calls: dict[str, int] = {}  # places of the calls among them, by id
+
+    def look(self) -> "_Turn":
+        """Return the turn, with `kinds` and `calls` of all its parts."""
+        for at in range(self.seen, len(self.parts)):
+            part = self.parts[at]
+            self.kinds.add(type(part))
+            if type(part) is ToolCallPart:
+                self.calls.setdefault(part.id, at)
+        self.seen = len(self.parts)
+        return self
 
 
 class History:
     """Read the input of one request."""
 
     def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:
-        self.system: tuple[TextPart, ...] = ()  # instructions before the first turn
+        self.system: list[TextPart] = []  # instructions before the first turn
         self.tools: tuple[Tool, ...] = ()  # declared inside the conversation
         self._sealer = sealer
         self._losses = losses
@@ -375,7 +388,7 @@ class History:
                 parts = list(content_parts(item.content, path))
                 self._begin(Role.USER, path).parts += parts
             case _:
-                texts = tuple(instructions(item.content, path))
+                texts = list(instructions(item.content, path))
                 if self._turns:
                     self._begin(Role.SYSTEM, path).parts += texts
                 else:
@@ -384,9 +397,9 @@ class History:
     def _assistant_message(self, item: MessageItem, path: str) -> None:
         turn = self._assistant(path)
         phase = item.phase or ""
-        if phase != turn.phase and any(type(part) is TextPart for part in turn.parts):
+        if phase != turn.phase and TextPart in turn.look().kinds:
             # Two phases are two turns; but results must follow the turn that made their calls.
-            if not any(type(part) is ToolCallPart for part in turn.parts):
+            if ToolCallPart not in turn.kinds:
                 turn = self._begin(Role.ASSISTANT, path)
                 turn.phase = phase
         elif phase:
@@ -426,12 +439,13 @@ class History:
 
     def _sign(self, call_id: str, state: OpaqueState, path: str) -> None:
         """Give a call its signature, which comes before it or, if it came late, after it."""
-        parts = self._assistant(path).parts
-        for at, part in enumerate(parts):
-            if type(part) is ToolCallPart and part.id == call_id:
-                parts[at] = structs.replace(part, opaque=(*part.opaque, state))
-                return
-        self._signatures.setdefault(call_id, []).append(state)
+        turn = self._assistant(path).look()
+        at = turn.calls.get(call_id)
+        part = turn.parts[at] if at is not None else None
+        if at is None or not isinstance(part, ToolCallPart):
+            self._signatures.setdefault(call_id, []).append(state)
+        elif state not in part.opaque:  # a client may send one a thousand times
+            turn.parts[at] = structs.replace(part, opaque=(*part.opaque, state))
 
     def _call(self, item: FunctionCallItem | CustomCallItem, path: str) -> None:
         check_call_name(item.name, f"{path}.name")

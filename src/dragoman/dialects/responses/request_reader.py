@@ -65,7 +65,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     tools = TOOL_LISTS.read(settings.get("tools", NULL))
     if history.tools:
         tools += history.tools
-    system = history.system
+    system = tuple(history.system)
     if given.instructions:
         system = (TextPart(given.instructions), *system)
     include = tuple(given.include or ())

@@ -10,7 +10,7 @@ from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.dialects.responses import DIALECT
 from dragoman.errors import MalformedError
 from dragoman.profiles.profile import Profile
-from dragoman.turn.answer import Answer, fold, merged
+from dragoman.turn.answer import Answer, Block, fold, merged
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
@@ -503,3 +503,63 @@ def test_annotation_of_an_unknown_shape_is_reported_and_the_text_kept() -> None:
     assert [("citations_dropped", "of unknown shape")] == [
         (one.code, one.detail) for one in answer.losses if one.code == "citations_dropped"
     ]
+
+
+@pytest.mark.parametrize(
+    ("item", "done", "expected"),
+    [
+        ("message", {"type": "response.output_text.done", "text": "Hm."}, (BlockKind.TEXT, "Hm.")),
+        (
+            "message",
+            {"type": "response.content_part.done", "part": {"type": "output_text", "text": "Hm."}},
+            (BlockKind.TEXT, "Hm."),
+        ),
+        (
+            "message",
+            {"type": "response.refusal.done", "refusal": "No."},
+            (BlockKind.REFUSAL, "No."),
+        ),
+        (
+            "reasoning",
+            {"type": "response.reasoning_summary_text.done", "summary_index": 0, "text": "Hm."},
+            (BlockKind.REASONING, "Hm."),
+        ),
+        (
+            "reasoning",
+            {"type": "response.reasoning_text.done", "text": "Hm."},
+            (BlockKind.REASONING, "Hm."),
+        ),
+        (
+            "reasoning",
+            {
+                "type": "response.content_part.done",
+                "part": {"type": "reasoning_text", "text": "Hm."},
+            },
+            (BlockKind.REASONING, "Hm."),
+        ),
+        (
+            "function_call",
+            {"type": "response.function_call_arguments.done", "name": "f", "arguments": "{}"},
+            (BlockKind.TOOL_CALL, "{}"),
+        ),
+    ],
+)
+def test_what_only_its_end_shows_is_in_the_answer(
+    item: str, done: dict[str, Any], expected: tuple[BlockKind, str]
+) -> None:
+    place = {"output_index": 0, "item_id": "i", "content_index": 0}
+    opened = {"type": item, "id": "i", "call_id": "c"}
+    answer = fold(
+        read(
+            {"type": "response.created", "response": {"id": "r", "model": "m"}},
+            {"type": "response.output_item.added", "output_index": 0, "item": opened},
+            {**done, **place},
+            {"type": "response.completed", "response": {"id": "r", "status": "completed"}},
+        )
+    )
+
+    assert [expected] == [(block.kind, block.text or _thought(block)) for block in answer.blocks]
+
+
+def _thought(block: Block) -> str:
+    return "".join(segment.text for segment in block.segments)
