@@ -339,3 +339,50 @@ def test_a_function_keeps_the_name_that_only_google_takes_in_a_history_that_is_r
         called["parts"][0]["functionCall"]["name"],
     )
     assert "a.b" == answered["parts"][0]["functionResponse"]["name"]
+
+
+TALK = {
+    "model": "m",
+    "max_tokens": 2000,
+    "system": "Be brief.",
+    "messages": [
+        {"role": "user", "content": "Hi@"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Looking."},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"a": "@"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "@"},
+                {"type": "text", "text": "Go on."},
+            ],
+        },
+    ],
+    "tools": [{"name": "look", "input_schema": {"type": "object", "properties": {}}}],
+}
+
+
+@pytest.mark.parametrize("broken", [rb"\ud800", b"\xff"])
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("source", DIALECT_NAMES)
+def test_a_broken_character_changes_nothing_but_itself(
+    source: str, target: str, broken: bytes
+) -> None:
+    """A user's message once became an instruction: its role was read as text, not as the enumeration's member."""
+    talk = translate_request(msgspec.json.encode(TALK), source="anthropic", target=source).body
+
+    def out(character: bytes) -> bytes:
+        return translate_request(
+            talk.replace(b"@", character), source=source, target=target, model="m"
+        ).body
+
+    found = out(broken)
+    replaced = "\ufffd".encode()
+    assert broken in found or replaced in found
+    for one in (b"\\" + broken, broken, replaced):  # arguments are JSON in JSON
+        found = found.replace(one, b"@")
+    assert msgspec.json.decode(out(b"@")) == msgspec.json.decode(found)

@@ -1,4 +1,4 @@
-"""Declared types into JSON.  Halves of surrogate pairs, which JSON text cannot hold, become U+FFFD."""
+"""Encodes declared types as JSON.  Halves of surrogate pairs, which JSON text cannot hold, become U+FFFD."""
 
 from typing import Any, Final
 
@@ -29,6 +29,11 @@ def one_line(raw: Raw) -> bytes:
     data = bytes(raw)
     # A client's tools are many bytes, most often in one line: looking for a line end is much faster than copying.
     return data.translate(None, b"\r\n") if b"\n" in data or b"\r" in data else data
+
+
+def utf8(text: str) -> bytes:
+    """Return text in UTF-8; halves of a surrogate pair are joined, and a half alone becomes U+FFFD."""
+    return join_surrogates(text).encode()
 
 
 def escaped(text: str) -> str:

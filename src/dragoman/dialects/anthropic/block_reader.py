@@ -1,4 +1,4 @@
-"""The blocks of an answer, from their start over their deltas to their stop.
+"""Decides which block of the answer each event of a Messages stream belongs to.
 
 What a block is follows from its start; what a delta is, from its own type.  Indexes are only a hint:
 some peers number every block 0.

@@ -16,7 +16,7 @@ from dragoman.dialects.anthropic.answer_writer import (
     usage_of,
 )
 from dragoman.dialects.anthropic.errors import encode_fault
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, utf8
 from dragoman.turn.answer import Answer, Block, half_call, join_segments
 from dragoman.turn.events import BlockKind
 from dragoman.turn.losses import Loss
@@ -117,6 +117,6 @@ class _Content:
         if block.kind is BlockKind.CUSTOM_CALL:
             arguments = encode({"input": block.text})
         else:
-            arguments = block.text.encode("utf-8", "replace")
+            arguments = utf8(block.text)
         name = wire_name(block.name, block.namespace) if block.namespace else block.name
         self.blocks.append(schema.ToolUseBlock(client_id, name, Raw(arguments)))

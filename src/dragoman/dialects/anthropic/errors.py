@@ -1,4 +1,4 @@
-"""Failures, both ways: error bodies and error events."""
+"""Reads and writes failures of the Messages API: error bodies and error events."""
 
 from typing import Final
 

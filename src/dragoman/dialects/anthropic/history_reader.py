@@ -1,4 +1,4 @@
-"""Content blocks of a client's history into parts.
+"""Decodes the content blocks of a client's history into parts.
 
 Knows each block type; must not know what a target can take.  Blocks that only their vendor understands
 keep their bytes.

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
+from dragoman.dialects.encoding import utf8
 from dragoman.dialects.history_policy import (
     CONTINUED,
     GO_ON,
@@ -508,7 +509,7 @@ class History:
         if part.opaque:
             self._losses.append(Loss("opaque_dropped", turn.path, f"signature of call {part.id}"))
         arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
-        given = Raw(arguments.encode("utf-8", "replace"))
+        given = Raw(utf8(arguments))
         return schema.ToolUseBlock(self._ids.of(part.id, name), name, given)
 
     def _result(self, part: ToolResultPart, turn: Turn) -> schema.ToolResultBlock:

@@ -335,7 +335,7 @@ class ChatReader:
             self._calls.add_more(text)
 
     def end(self) -> None:
-        """End of input: end the turn, or report that it was truncated."""
+        """End the input: end the turn, or report that it was truncated."""
         # `[DONE]` may be missing.  Case: chat/s10_no_done.
         if self._ending is not None or (
             self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole

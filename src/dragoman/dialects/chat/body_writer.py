@@ -1,4 +1,4 @@
-"""Whole Chat Completions answers: what a client's accumulator makes of the stream, in one body."""
+"""Writes a complete answer as a Chat Completions body: what an SDK would collect from the stream."""
 
 import msgspec
 from msgspec import Raw, Struct

@@ -1,4 +1,4 @@
-"""A client's messages, read into turns."""
+"""Decodes a client's messages into turns."""
 
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
@@ -100,8 +100,8 @@ class History:
             MalformedError: one of them does not hold together; carries its path.
         """
         for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
-            # The frequent sorts first: a class that does not match costs a `match` more than a type.
-            if type(message) is ToolIn:
+            # The frequent sorts first: a class that does not match costs a `match` more than an `if`.
+            if isinstance(message, ToolIn):
                 output = message.content
                 if type(output) is str and output and not self._flavors:
                     result = ToolResultPart(message.tool_call_id, (TextPart(output),))
@@ -109,19 +109,15 @@ class History:
                 else:
                     self._result(message, path)
                 continue
-            if type(message) is AssistantIn:
+            if isinstance(message, AssistantIn):
                 if parts := self._assistant(message, path):
                     self.turns.append(Turn(ASSISTANT, tuple(parts), "", "", path))
                 continue
             match message:
-                case AssistantIn():
-                    self._add(ASSISTANT, self._assistant(message, path), path)
                 case SystemIn(content=content) | DeveloperIn(content=content):
                     self._instruct(_texts(content), path)
                 case UserIn(content=content, name=name):
                     self._add(USER, _user_parts(content, path), path, name or "")
-                case ToolIn():
-                    self._result(message, path)
                 case FunctionIn(name=name, content=text):
                     call_id = self._legacy.get(name or "", name or "")
                     part = TextPart(text or "")

@@ -718,22 +718,16 @@ class Messages:
 
     def _alternating(self, messages: list[AnyMessageOut]) -> list[AnyMessageOut]:
         """Join messages of the same role, and begin with a user's."""
-        out: list[AnyMessageOut] = []
+        runs: list[list[AnyMessageOut]] = []
         for message in messages:
-            last = out[-1] if out else None
-            if isinstance(last, MessageOut) and isinstance(message, MessageOut):
-                if last.role == message.role:
-                    out[-1] = MessageOut(last.role, _joined(last.content, message.content))
-                    continue
-            elif (
-                isinstance(last, AssistantOut)
-                and isinstance(message, AssistantOut)
-                and not last.tool_calls
-            ):
-                content = _joined(last.content or "", message.content or "")
-                out[-1] = structs.replace(message, content=content)
-                continue
-            out.append(message)
+            if runs and _joins(runs[-1][-1], message):
+                runs[-1].append(message)
+            else:
+                runs.append([message])
+        out = [_joined(run) for run in runs]
+        if any(len({getattr(message, "name", "") for message in run}) > 1 for run in runs):
+            detail = "names of users whose turns were joined"
+            self._losses.append(Loss("field_dropped", path_of(self._request, "messages"), detail))
         first = next((one for one in out if one.role not in ("system", "developer")), None)
         if isinstance(first, AssistantOut):
             self._losses.append(Loss("turn_added", path_of(self._request, "messages")))
@@ -764,10 +758,45 @@ class Messages:
             last.partial = True
 
 
-def _joined(one: ContentOut | UnsetType, other: ContentOut | UnsetType) -> ContentOut:
-    if isinstance(one, str) and isinstance(other, str):
-        return f"{one}\n\n{other}" if one and other else one or other
-    return [*_listed(one), *_listed(other)]
+def _joins(last: AnyMessageOut, message: AnyMessageOut) -> bool:
+    """Return whether an upstream that wants alternating roles gets both as one message."""
+    if isinstance(last, AssistantOut):
+        return isinstance(message, AssistantOut) and not last.tool_calls
+    same = isinstance(last, MessageOut) and isinstance(message, MessageOut)
+    return same and last.role == message.role
+
+
+def _joined(run: list[AnyMessageOut]) -> AnyMessageOut:
+    last = run[-1]
+    if len(run) == 1 or not isinstance(last, MessageOut | AssistantOut):
+        return last
+    texts: list[str] = []
+    parts: list[PartOut] = []
+    for message in run:
+        content = message.content or ""
+        if isinstance(content, str) and not parts:
+            texts.append(content)
+        else:
+            parts += _listed(content)
+    text = _paragraphs(texts)
+    content = [*_listed(text), *parts] if parts else text
+    if isinstance(last, MessageOut):
+        names = {message.name for message in run if isinstance(message, MessageOut)}
+        return MessageOut(last.role, content, names.pop() if len(names) == 1 else "")
+    answers = [message for message in run if isinstance(message, AssistantOut)]
+    details = [one for answer in answers for one in answer.reasoning_details or ()]
+    return structs.replace(
+        last,
+        content=content,
+        reasoning_content=_paragraphs(answer.reasoning_content for answer in answers),
+        reasoning=_paragraphs(answer.reasoning for answer in answers),
+        reasoning_details=details or None,
+        refusal=_paragraphs(answer.refusal for answer in answers),
+    )
+
+
+def _paragraphs(texts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, texts))
 
 
 def _listed(content: ContentOut | UnsetType) -> Iterable[PartOut]:

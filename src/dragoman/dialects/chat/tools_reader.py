@@ -1,4 +1,4 @@
-"""Tools that are read: definitions and the tool choice of a client, and tools that a host ran for its answer."""
+"""Decodes a client's tools and tool choice, and the tools that a host ran for its answer."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -204,7 +204,7 @@ class GeminiReader:
         """Neither reasoning nor arguments are taken by themselves: see `takes_text`."""
 
     def end(self) -> None:
-        """End of input: end the turn, or report that it was truncated."""
+        """End the input: end the turn, or report that it was truncated."""
         if self.assembler.ended:
             return
         if self._usage:

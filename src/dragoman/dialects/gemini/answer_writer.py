@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.context import Exchange
-from dragoman.dialects.encoding import encode, one_line
+from dragoman.dialects.encoding import encode, one_line, utf8
 from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import error_object
@@ -132,7 +132,7 @@ def call_part(name: str, call_id: str, arguments: str, signature: str) -> bytes:
     signed = b',"thoughtSignature":%b' % encode(signature) if signature else b""
     return b'{"functionCall":{"name":%b,"args":%b,"id":%b}%b}' % (
         encode(name),
-        arguments.encode("utf-8", "replace"),
+        utf8(arguments),
         encode(call_id),
         signed,
     )
@@ -594,7 +594,7 @@ class GeminiWriter:
             call_part(
                 name,
                 call_id,
-                one_line(Raw(arguments.encode("utf-8", "replace"))).decode(),
+                one_line(Raw(utf8(arguments))).decode(),
                 signature,
             )
         )

@@ -1,4 +1,4 @@
-"""Which block each part of an answer belongs to.
+"""Decides which block of the answer each part of a Gemini answer belongs to.
 
 Parts are appended: neighbouring texts are one text.  A call comes whole, but is only known to be whole when
 something follows it: its closing bracket waits for the next part or for the finish reason, so that a call that may

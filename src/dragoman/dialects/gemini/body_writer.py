@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from dragoman.context import Exchange
 from dragoman.dialects.dialect import ListedModel
-from dragoman.dialects.encoding import encode, one_line
+from dragoman.dialects.encoding import encode, one_line, utf8
 from dragoman.dialects.gemini.answer_writer import (
     Grounding,
     Sealing,
@@ -148,9 +148,7 @@ class _Content:
             self._sealing.text()
             self.parts.append({"text": half_call(name, block.text)})
             return
-        arguments = (
-            encode({"input": block.text}) if custom else block.text.encode("utf-8", "replace")
-        )
+        arguments = encode({"input": block.text}) if custom else utf8(block.text)
         call_id = self._ids.of(index, block.call_id)
         signature = self._sealing.call(block.opaque, call_id)
         written = one_line(Raw(arguments)).decode()

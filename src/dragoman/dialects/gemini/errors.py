@@ -1,4 +1,4 @@
-"""Failures, both ways: error bodies, and the error event that ends a stream."""
+"""Reads and writes failures of the Gemini API: error bodies, and the error event that ends a stream."""
 
 import re
 from typing import Final

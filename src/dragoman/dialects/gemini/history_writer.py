@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from msgspec import Raw, Struct, structs
 
 from dragoman.context import Target
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import encode, utf8
 from dragoman.dialects.gemini.answer_writer import own_signature
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.schema import (
@@ -248,7 +248,7 @@ class History:
         self._names[part.id] = name
         arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
         call_id = self._ids.of(part.id, name) if self._profile.send_ids else None
-        call = FunctionCall(name, Raw(arguments.encode("utf-8", "replace")), call_id)
+        call = FunctionCall(name, Raw(utf8(arguments)), call_id)
         return Part(function_call=call, thought_signature=self._signature(part.opaque, turn))
 
     def _result(self, part: ToolResultPart, turn: Turn, moved: list[Part | Raw]) -> Part:

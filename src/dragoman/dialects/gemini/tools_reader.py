@@ -1,4 +1,4 @@
-"""Tool definitions and tool choice of a client's request.
+"""Decodes a client's tool definitions and tool choice.
 
 Functions come with a schema in one of two languages: JSON Schema, or Google's subset of OpenAPI.  Both become JSON
 Schema; Gemini CLI writes the type names of the second into the field of the first.

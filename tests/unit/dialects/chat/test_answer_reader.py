@@ -271,3 +271,61 @@ def test_marks_behind_reasoning_count_from_their_own_text() -> None:
 
     cited = [(one.url, one.start, one.end) for one in of_type(events, Citation)]
     assert [(YR, 4, 7), (MET, None, None)] == cited
+
+
+@pytest.mark.parametrize(
+    ("odd", "detail"),
+    [
+        (chunk({"images": "a picture"}), "images"),
+        (chunk({"executed_tools": [5]}), "executed_tools"),
+        (chunk({"content": [{"type": "thinking", "thinking": [5]}]}), "thinking"),
+        (chunk(search_results=[5]), "search results"),
+    ],
+)
+def test_a_field_of_a_host_that_has_another_form_is_reported_and_the_answer_goes_on(
+    odd: dict, detail: str
+) -> None:
+    events = read(odd, chunk({"content": "Hi."}), odd, chunk({}, "stop"), "[DONE]")
+
+    assert ["Hi."] == [event.text for event in of_type(events, TextDelta)]
+    assert [("part_unknown", detail)] == [
+        (loss.code, loss.detail) for loss in of_type(events, Loss) if loss.code == "part_unknown"
+    ]
+    assert FinishReason.STOP == events[-1].reason
+
+
+def test_a_refusal_among_the_content_parts_of_a_stream_is_a_refusal() -> None:
+    part = {"type": "refusal", "refusal": "I will not."}
+    events = read(chunk({"content": [part]}), chunk({}, "stop"), "[DONE]")
+
+    assert [BlockKind.REFUSAL] == [event.kind for event in of_type(events, BlockStart)]
+    assert FinishReason.REFUSAL == events[-1].reason
+
+
+def test_an_empty_body_is_a_failure_with_a_name() -> None:
+    (fault,) = of_type(read_body(b" \n"), Fault)
+
+    assert "upstream_empty" == fault.code
+
+
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        ('{"a": 1', '{"a": 1, "b": 2}'),
+        (r'{"a": "x\"y\\"', r'{"a":"x\"y\\", "b": 2}'),
+        ('{ "a b" : [1, 2]', '{"a b":[1,2],"b":2}'),
+    ],
+)
+def test_arguments_that_are_sent_again_from_their_beginning_are_used_once(
+    sent: str, again: str
+) -> None:
+    events = read(
+        calls(call("f", sent, index=0, id="a")),
+        calls(call(None, again, index=0)),
+        chunk({}, "tool_calls"),
+        "[DONE]",
+    )
+
+    written = "".join(event.json for event in of_type(events, ArgsDelta))
+    assert msgspec.json.decode(again) == msgspec.json.decode(written)
+    assert "args_repeated" in codes(of_type(events, Loss))

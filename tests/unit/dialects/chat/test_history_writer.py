@@ -2,10 +2,11 @@
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
-from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.request import (
     AudioPart,
     Base64Source,
@@ -544,6 +545,33 @@ def test_f10_alternating_roles() -> None:
         "content"
     ]
     assert ["turn_added"] == lost
+
+
+def test_f10_joined_turns_keep_reasoning_and_names() -> None:
+    profile = Profile(
+        name="x", alternate_roles=True, carry_reasoning=True, replay_reasoning="always"
+    )
+    thoughts = [
+        ReasoningPart((ReasoningSegment(text, Channel.FULL),)) for text in ("first", "second")
+    ]
+    turns = (
+        user(),
+        assistant(thoughts[0], TextPart("a")),
+        assistant(thoughts[1], TextPart("b")),
+        structs.replace(user("c"), name="Ann"),
+        structs.replace(user("d"), name="Ann"),
+        assistant(TextPart("e")),
+        structs.replace(user("f"), name="Ann"),
+        structs.replace(user("g"), name="Bob"),
+    )
+    body, encoded = encode(structs.replace(foreign(*turns), dialect="chat"), profile)
+    out = body["messages"]
+
+    assert ["a\n\nb", "first\n\nsecond"] == [out[1]["content"], out[1]["reasoning_content"]]
+    assert [("c\n\nd", "Ann"), ("f\n\ng", None)] == [
+        (one["content"], one.get("name")) for one in (out[2], out[4])
+    ]
+    assert ["field_dropped"] == codes(encoded.losses)
 
 
 def test_user_after_a_result_where_that_is_refused() -> None:
