@@ -133,6 +133,16 @@ def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, di
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_answer_that_arrives_at_once_leaves_in_one_write(gateway, odd, dialect: str) -> None:
+    odd.answer = lambda _asked: Reply(200, b"".join(chat_stream("It ", "rains.")), SSE)
+    with RawClient(gateway.url, *wire(dialect, question(dialect, "odd", SHORT))) as client:
+        received = client.socket.recv(1 << 20)
+
+    assert received.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert received.endswith(b"\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_answers_in_one_piece_get_no_signs_of_life(gateway, dialect: str) -> None:
     body = question(dialect, "chat/plain+slow:900", SHORT, stream=False)
 
@@ -197,8 +207,8 @@ def test_g_8_total_time_may_be_limited(gateway, stream: bool) -> None:
 def test_comments_of_the_upstream_are_signs_of_its_life(gateway, odd) -> None:
     def slowly(frames: list[bytes]) -> Iterator[bytes]:
         yield frames[0]
-        for _ in range(8):  # twice as long as it may be silent
-            time.sleep(0.25)
+        for _ in range(16):  # twice as long as it may be silent
+            time.sleep(0.125)
             yield b": still here\n\n"
         yield from frames[1:]
 

@@ -39,6 +39,13 @@ class ClientLeftError(Exception):
     """The client closed its connection: no response can reach it."""
 
 
+class _StreamedResponse(web.StreamResponse):
+    """A response whose head leaves with the first bytes of its body, in one write."""
+
+    # Versions of aiohttp that do not know it write the head at once.
+    _send_headers_immediately = False
+
+
 class ClientStream:
     """The deadlines of one request, and the stream to its client.
 
@@ -167,34 +174,33 @@ class ClientStream:
         try:
             if not self._streams:
                 return  # it ended just now
-            if self._response is None:
-                await self._prepare()
-            self._send(dialect(self._context.dialect).keep_alive)
-            self._last_write = self._loop.time()
+            await self._write_now(dialect(self._context.dialect).keep_alive)
             await self._drain()
         except ClientLeftError:
             pass  # the handler's own write raises it too, or the handler is cancelled
         finally:
             self._keeping_alive = None
 
-    async def _prepare(self) -> None:
+    async def _prepare(self) -> web.StreamResponse:
+        """Return the response; its head leaves with the first bytes that are written."""
         framed = _LIST_HEADERS if self._context.framing == "list" else STREAM_HEADERS
-        response = web.StreamResponse(headers=framed | self._context.response_headers())
+        response = _StreamedResponse(headers=framed | self._context.response_headers())
         self._response = response
-        try:
-            await response.prepare(self._context.http)
-        except ConnectionError as error:
-            raise ClientLeftError from error
+        await response.prepare(self._context.http)
         # A stream may stay open for long.  It needs neither headers that are written nor the timer of an
         # idle connection, which aiohttp starts again behind the response: 2 KB together.
         response.headers.clear()
         self._connection.keep_alive(True)
+        return response
 
-    async def open(self) -> None:
-        """Send the status line of a stream, if it has not been sent."""
-        await self._keep_alive_sent()
-        if self._response is None:
-            await self._prepare()
+    async def _begin(self, data: bytes) -> None:
+        """Send the status line and the first bytes of the stream."""
+        self._record(data)
+        try:
+            await (await self._prepare()).write(data)
+        except ConnectionError as error:
+            raise ClientLeftError from error
+        self._last_write = self._loop.time()
 
     async def stop_keep_alive(self) -> bool:
         """Send no more keep-alive bytes; return whether the status line has been sent."""
@@ -221,42 +227,41 @@ class ClientStream:
         self._last_write = self.last_read
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the stream, and wait while the client does not read.
+        """Send a piece of the stream, the first one behind the status line, and wait while the client does not read.
 
         Raises:
             ClientLeftError: the client closed its connection.
         """
-        for start in range(0, len(data), MAX_WRITE_BYTES):
+        if self._response is None:
+            await self._keep_alive_sent()
+        for start in range(0, len(data) or 1, MAX_WRITE_BYTES):
             await self._drain()
-            self._send(data[start : start + MAX_WRITE_BYTES])
-            self._last_write = self._loop.time()
+            await self._write_now(data[start : start + MAX_WRITE_BYTES])
         await self._drain()
         # Test: test_g8_reader_that_rests_is_not_the_upstreams_silence.
         # The upstream was not read while the client did not read: that time is not idle time.
         self.last_read = self._last_write
 
-    async def write_last(self, data: bytes) -> None:
-        """Send the last piece of the stream, which may be empty; a client may leave after it."""
-        if data:
-            await self.write(data)
-        self._outcome.delivered = True
-        again = dialect(self._context.dialect).fault_again
-        fault = self._outcome.ended
-        if again is not None and isinstance(fault, Fault) and self._context.framing == "sse":
-            await asyncio.sleep(_PAUSE_SECONDS)
-            await self._drain()
-            self._send(again(fault), recorded=False)  # a recording has it once
+    async def _write_now(self, data: bytes) -> None:
+        if self._response is None:
+            await self._begin(data)
+        elif data:
+            self._send(data)
+            self._last_write = self._loop.time()
 
-    def _send(self, data: bytes, *, recorded: bool = True) -> None:
+    def _send(self, data: bytes) -> None:
         """Write bytes to the client's connection, as one chunk of HTTP."""
         if self._response is None:
-            raise RuntimeError("write before open")
-        if self._outcome.recording is not None and recorded:
-            self._outcome.recording.wrote(data)
+            raise RuntimeError("the status line has not been sent")
+        self._record(data)
         transport = self._connection.transport
         if transport is None or transport.is_closing():
             raise ClientLeftError
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def _record(self, data: bytes) -> None:
+        if self._outcome.recording is not None:
+            self._outcome.recording.wrote(data)
 
     async def _drain(self) -> None:
         """Wait while the client does not read."""
@@ -271,15 +276,42 @@ class ClientStream:
             self._writing = False
         self._last_write = self._loop.time()
 
-    async def end(self) -> web.StreamResponse:
-        """End the stream."""
-        if not await self.stop_keep_alive() or self._response is None:
-            raise RuntimeError("end before open")
+    async def end(self, data: bytes) -> web.StreamResponse:
+        """Send the last piece of the stream, which may be empty, and its end; a client may leave after that.
+
+        Raises:
+            ClientLeftError: the client closed its connection.
+        """
+        await self.stop_keep_alive()
+        again = self._fault_again()
+        if again or len(data) > MAX_WRITE_BYTES:
+            await self.write(data)
+            self._outcome.delivered = True
+            data = again
+        else:
+            self._record(data)
+        if again:  # a recording has it once
+            await asyncio.sleep(_PAUSE_SECONDS)
+        await self._drain()
+        self._writing = True
         try:
-            await self._response.write_eof()
+            response = self._response or await self._prepare()
+            await response.write_eof(data)
         except ConnectionError as error:
             raise ClientLeftError from error
-        return self._response
+        finally:
+            self._writing = False
+        self._outcome.delivered = True
+        self.end_attempt()  # no deadline can change what was sent
+        return response
+
+    def _fault_again(self) -> bytes:
+        """Return the second form of the failure that ends this stream, where the client's dialect has one."""
+        again = dialect(self._context.dialect).fault_again
+        fault = self._outcome.ended
+        if again is None or not isinstance(fault, Fault) or self._context.framing != "sse":
+            return b""
+        return again(fault)
 
     async def fail(self, fault: Fault, request: Request) -> web.StreamResponse | None:
         """End a stream that has begun with a failure; None if no status line has been sent yet."""
@@ -293,8 +325,7 @@ class ClientStream:
             exchange = make_exchange(request=request, rendering=rendering)
             writer = dialect(self._context.dialect).writer(exchange)
             last = writer.send(fault)
-        await self.write_last(last)
-        return await self.end()
+        return await self.end(last)
 
 
 def _timeout(reason: str, code: str) -> Fault:

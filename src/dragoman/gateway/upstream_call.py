@@ -168,8 +168,7 @@ class UpstreamCall:
             self._outcome.usage = self._paused.spent
             self._note_unfinished()
             return Failure(redacted, tries_next=False)
-        await self._finish(translator, translator.fail(fault))
-        return await self._stream.end()
+        return await self._finish(translator, translator.fail(fault))
 
     async def _observed_attempt(self) -> web.StreamResponse | Fault | Paused:
         """Make one attempt, and record whether the upstream is well."""
@@ -252,8 +251,7 @@ class UpstreamCall:
         """End a paused answer that is not continued."""
         translator = self._stream.translator
         if translator is not None:
-            await self._finish(translator, translator.give_up())
-            return await self._stream.end()
+            return await self._finish(translator, translator.give_up())
         answer = await self._translate(pause="end")
         assert isinstance(answer, web.StreamResponse)  # noqa: S101 -- what was paused has not failed
         return answer
@@ -289,10 +287,9 @@ class UpstreamCall:
                     outline = request.outline()
                     del request  # `AcceptedRequest` alone holds it, and releases it
                     translator = self._resumed(reply) or self._translator(reply, outline)
-                    if await self._forward_stream(reply, translator, outline):
-                        if translator.paused is not None:
-                            return Paused(translator.paused, translator.spent)
-                        return await stream.end()
+                    answer = await self._forward_stream(reply, translator, outline)
+                    if answer is not None:
+                        return answer
                     if translator.empty:
                         return EMPTY_RESPONSE
         except TimeoutError:
@@ -305,8 +302,7 @@ class UpstreamCall:
             return fault
         if translator.repeatable:
             return translator.failure or fault
-        await self._finish(translator, translator.fail(fault))
-        return await stream.end()
+        return await self._finish(translator, translator.fail(fault))
 
     async def _open(self) -> Reply:
         plan, hop = self._context.plan, self._hop
@@ -521,28 +517,31 @@ class UpstreamCall:
     def _redaction(self) -> FaultRedaction:
         return FaultRedaction(self._context, self._accepted.choice.route, self._hop)
 
-    async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
-        """Forward the stream; return whether there was content, or a pause."""
+    async def _forward_stream(
+        self, reply: Reply, translator: Translator, outline: Request
+    ) -> web.StreamResponse | Paused | None:
+        """Forward the stream; return None if there was neither content nor a pause."""
         stream = self._stream
         stream.translator = translator
         pipe = Pipe(reply, translator, stream, self._runtime.heavy, self._recording)
         await pipe.begin()
         pauses = translator.paused is not None
         if (translator.repeatable and not pauses) or (translator.empty and self._may_repeat_empty):
-            return False
+            return None
         if self._paused is None:
             stream.note_first_content()
             self._debug("first content")
             self._note_answer(translator)
             self._release_request(outline)
-            await stream.open()
         last = await pipe.run(partial(self._note_ids, translator) if self._notes_ids else None)
+        answer: web.StreamResponse | Paused
         if translator.paused is None:
-            await self._finish(translator, last)
+            answer = await self._finish(translator, last)
         else:
             await stream.write(last)
+            answer = Paused(translator.paused, translator.spent)
         await reply.settle()
-        return True
+        return answer
 
     def _release_request(self, outline: Request) -> None:
         """Drop the request from memory: the response may take long."""
@@ -573,8 +572,8 @@ class UpstreamCall:
         if outcome.remembered:
             self._debug("reasoning remembered", calls=outcome.remembered)
 
-    async def _finish(self, translator: Translator, out: bytes) -> None:
-        """Send the last of a stream, and record how it ended."""
+    async def _finish(self, translator: Translator, out: bytes) -> web.StreamResponse:
+        """Record how a stream ended, and send the last of it."""
         outcome = self._outcome
         self._runtime.reasoning_hosts.note_field(self._hop, translator.reasoning_field)
         self._note_answer(translator)
@@ -587,7 +586,7 @@ class UpstreamCall:
         if self._notes_ids:
             self._given += translator.take_given()
             await self._runtime.note_given(self._context.owner, self._given)
-        await self._stream.write_last(out)
+        return await self._stream.end(out)
 
     # --- the recording -------------------------------------------------------------------------------
 
