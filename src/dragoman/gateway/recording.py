@@ -1,4 +1,4 @@
-"""Records exchanges: hands what happens to the process that writes it, `dragoman.recorder.writer`.
+"""Records exchanges: sends them to the process that writes them, `dragoman.recorder.writer`.
 
 The gateway only writes bytes to a pipe, once for all that happens in a turn of the event loop.  Where only problems
 are recorded, it keeps references to the bytes of an exchange until its end, and copies them only if there was one.
@@ -334,9 +334,8 @@ class ExchangeRecording:
             at=self._now(),
             status=status,
             headers=dict(headers),
-            translation=translation,
         )
-        self._add(frame)
+        self._add(frame, b"" if translation is None else _JSON.encode(translation))
 
     def read(self, data: bytes) -> None:
         """Record bytes of the upstream; none at the end of its answer."""
@@ -415,6 +414,8 @@ class ExchangeRecording:
 
 def _without_keys(http: web.BaseRequest, spoken: str) -> str:
     """Return the path and the query of a request, without keys that a client of this dialect put there."""
+    if "?" not in http.raw_path:
+        return http.rel_url.raw_path  # a URL need not be written for it
     keys = find_dialect(spoken).key_parameters
     if not any(name in http.query for name in keys):
         return http.path_qs

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault, TextRun
 
@@ -60,11 +59,12 @@ class Ask(Struct, frozen=True, kw_only=True, array_like=True, tag=2):
 
 
 class Answered(Struct, frozen=True, kw_only=True, array_like=True, tag=3):
+    """An upstream began to answer.  Its bytes are how the answer is translated, as JSON; none if it is an error."""
+
     exchange: int
     at: float
     status: int
     headers: dict[str, str]
-    translation: Translation | None
 
 
 class Came(Struct, frozen=True, array_like=True, gc=False, tag=4):
@@ -139,7 +139,7 @@ def _clean(value: object) -> object:
 
 def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
     """Return the frame of events and its bytes, a run of text as its deltas."""
-    if not any(type(one) is TextRun for one in events):
+    if TextRun not in map(type, events):
         return Meant(exchange), _EVENTS.encode(events)
     parts: list[bytes] = []
     start = end = longest = 0

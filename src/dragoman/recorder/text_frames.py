@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.redaction import Blotter
+from dragoman.redaction import Blotter, escape
 
 _TEXT: Final = b'"text":"'
 _FRAME_END: Final = b"\n\n"
@@ -62,17 +62,18 @@ class TextFrames:
         if start < 0:
             return None
         before, after = self._before, self._after
-        run = b"%b%b%b" % (before, (after + before).join(texts.bodies), after)
-        if not data.startswith(run, start):
+        run = (after + before).join(texts.bodies)
+        end = start + len(before) + len(run)
+        if not (data.startswith(run, start + len(before)) and data.startswith(after, end)):
             return None
-        escape = self._blotter.blot_escaped
+        blot_escaped = self._blotter.blot_escaped
         glue = self._escaped_after + self._escaped_before
         return [
-            escape(data[:start]),
+            blot_escaped(data[:start]),
             self._escaped_before,
             glue.join(texts.escaped),
             self._escaped_after,
-            escape(data[start + len(run) :]),
+            blot_escaped(data[end + len(after) :]),
         ]
 
     def _find(self, data: bytes, bodies: list[bytes]) -> int:
@@ -102,8 +103,7 @@ class TextFrames:
     def _keep(self, before: bytes, after: bytes) -> bool:
         if self._blotter.finds(before + _PROBE + after):
             return False
-        self._escaped_before = self._blotter.blot_escaped(before)
-        self._escaped_after = self._blotter.blot_escaped(after)
+        self._escaped_before, self._escaped_after = map(escape, (before, after))
         self._before, self._after = before, after
         self._tries_left = _MOST_TRIES
         return True

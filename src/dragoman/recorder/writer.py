@@ -27,14 +27,16 @@ from dragoman.recorder import frames, lines
 from dragoman.recorder.cut_secrets import PiecesWatch, blot_pieces
 from dragoman.recorder.stalls import stalls
 from dragoman.recorder.text_frames import TextFrames, Texts, texts_of
-from dragoman.redaction import blotter
+from dragoman.redaction import LIST_CUT, OBJECT_CUT, blotter
 
 if TYPE_CHECKING:
     from dragoman.recorder.mask import LineMask
 
-_READ_BYTES: Final = 1024 * 1024
+_READ_BYTES: Final = 256 * 1024
 _FEW_BYTES: Final = 32 * 1024  # after so few there is a pause
 _PAUSE: Final = 0.005  # seconds
+_JOINS_PARTS: Final = hasattr(os, "writev")  # the system does
+_MOST_PARTS: Final = 1024  # that it takes at once
 _DIGITS: Final = 3  # of milliseconds
 _NICE: Final = 5
 _SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
@@ -58,6 +60,7 @@ _UNMASKABLE: Final = (
     DragomanError, msgspec.MsgspecError, ValueError, LookupError, TypeError, StopIteration,
 )  # fmt: skip
 _EMPTY: Final = lines.Payload()
+_NO_TRANSLATION: Final = b"null}\n"  # ends the line of a reply without one
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
 # Values of a client's query that are secrets, by the names of their parameters.
 _SECRET_VALUE: Final = re.compile(
@@ -113,7 +116,7 @@ class Folder:
         part = self._path / (name + _PART)
         file = self._create(part.name)
         try:
-            _write_all(file, data)
+            _write_all(file, [data])
         except OSError:
             part.unlink()  # it takes room that the disk does not have
             raise
@@ -198,7 +201,7 @@ class ExchangeFile:
             )
         )
         received = lines.Received(at=round(began.at, _DIGITS), body=_EMPTY)
-        self._line_with(received, body)
+        self._line_with(received, body, cut=LIST_CUT)
 
     def take(self, frame: frames.Frame, payload: bytes) -> None:
         """Write what happened."""
@@ -272,16 +275,18 @@ class ExchangeFile:
                     headers=self._headers(frame.headers),
                     body=_EMPTY,
                 )
-                self._line_with(attempt, payload)
+                self._line_with(attempt, payload, cut=LIST_CUT)
             case frames.Answered():
-                self._line(
-                    lines.Reply(
-                        at=round(frame.at, _DIGITS),
-                        status=frame.status,
-                        headers=self._headers(frame.headers),
-                        translation=frame.translation,
-                    )
+                reply = lines.Reply(
+                    at=round(frame.at, _DIGITS),
+                    status=frame.status,
+                    headers=self._headers(frame.headers),
                 )
+                line = lines.encode_line(reply)
+                if payload:
+                    self._append(line.removesuffix(_NO_TRANSLATION), payload, b"}\n")
+                else:
+                    self._append(line)
             case frames.Ended():
                 fault = msgspec.structs.replace(
                     frame.fault, message=self._text(frame.fault.message)
@@ -299,8 +304,8 @@ class ExchangeFile:
         if self._mask is not None:
             self._waiting += self._masked_lines(self._mask)
         if self._waiting:
-            data, self._waiting = b"".join(self._waiting), []
-            _write_all(self._file, data)
+            parts, self._waiting = self._waiting, []
+            _write_all(self._file, parts)
 
     def finish(self) -> None:
         """Write what there is, and close the file."""
@@ -404,7 +409,13 @@ class ExchangeFile:
     def _line(self, line: lines.Line) -> None:
         self._append(lines.encode_line(line))
 
-    def _line_with(self, line: lines.Line, data: bytes, repeated: TextFrames | None = None) -> None:
+    def _line_with(
+        self,
+        line: lines.Line,
+        data: bytes,
+        repeated: TextFrames | None = None,
+        cut: bytes = OBJECT_CUT,
+    ) -> None:
         """Write a line whose bytes are still empty with these, which may be frames with the texts of the last events."""
         if not data:
             self._line(line)
@@ -414,7 +425,7 @@ class ExchangeFile:
             parts = None
             if repeated is not None and self._texts is not None:
                 parts = repeated.escape(data, self._texts)
-            text = parts or [self._blotter.blot_escaped(data)]
+            text = parts or [self._blotter.blot_escaped(data, cut)]
         except UnicodeDecodeError:
             payload = msgspec.json.encode(lines.Payload.of(self._blotter.blot(data)))
             self._append(before, b":", payload, after)
@@ -524,8 +535,12 @@ def _report(reason: str) -> None:
     sys.stdout.flush()
 
 
-def _write_all(file: int, data: bytes) -> None:
-    left = memoryview(data)
+def _write_all(file: int, parts: list[bytes]) -> None:
+    # To join large parts would copy all that is recorded once more.
+    written = os.writev(file, parts) if _JOINS_PARTS and len(parts) <= _MOST_PARTS else 0
+    if written and written == sum(map(len, parts)):
+        return
+    left = memoryview(b"".join(parts))[written:]
     while left:
         left = left[os.write(file, left) :]
 
@@ -550,7 +565,7 @@ def credentials_of(headers: dict[str, str]) -> Iterator[str]:
 
 def mcp_credentials_of(dialect_name: str, body: bytes) -> Iterator[str]:
     """Yield the credentials for MCP servers in a request.  One that cannot be read shows none."""
-    if b'"mcp' not in body:
+    if body.find(b'"mcp') < 0:
         return
     from dragoman.dialects import dialect  # noqa: PLC0415 -- few requests define such servers
     from dragoman.dialects.server_tools import may_have_mcp, mcp_secrets  # noqa: PLC0415 -- the same
