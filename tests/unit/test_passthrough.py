@@ -531,3 +531,18 @@ def test_fields_of_the_upstream_survive_in_a_body_where_a_call_was_found_in_text
     )
     assert 0.01 == body["usage"]["cost"]
     assert "functions.ls:0" == body["choices"][0]["message"]["tool_calls"][0]["id"]
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_what_follows_the_end_is_dropped_also_if_it_comes_in_the_same_read(name: str) -> None:
+    ended = 0
+    for case in corpus(name):
+        apart, together = (Translator(source=name, target=name) for _ in range(2))
+        out = apart.feed(case.stream)
+        if not apart.done:
+            continue
+        ended += 1
+        out += apart.feed(case.stream) + apart.close()
+
+        assert out == together.feed(case.stream * 2) + together.close(), case.name
+    assert ended

@@ -1,4 +1,4 @@
-"""Find the family of native tool calls that a model writes, by the model's id.
+"""Finds the family of native tool calls that a model writes, by the model's id.
 
 The provider and the suffixes that hosts append are removed from the id.  Then, in this order: an exact name in
 `_CATALOGUE`; the first row of `_ROWS` that matches the beginning; a known name inside; the maker.  A compound name

@@ -327,9 +327,9 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
         trim_think: A line feed before the closing tag of reasoning is part of the tag.
         reasoning_continues: Reasoning continues after a call inside it.
         starts_thinking: An answer may begin inside reasoning.
-        special: Special tokens that end a call, a section or a message.  Where they are neither that nor a mention,
-            they are dropped.
-        special_openers: Special tokens that begin one; likewise.
+        special: Special tokens that end a call, a section or a message.  Alone in the text they are dropped, unless
+            the text talks about them.
+        special_openers: Special tokens that begin a call, a section or a message; alone in the text the same holds.
         joint: The text between two messages of text, or two of reasoning.
         bare: The format has no unmistakable marker, so `auto` does not look for it.
         write: Writes calls as models do, for `dragoman formats check`; None derives that from the rules.

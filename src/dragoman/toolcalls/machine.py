@@ -192,7 +192,7 @@ class Machine:
                 at = to
                 continue
             found = self._state.scanner.scan(text, at)
-            if isinstance(found, FoundMarker):
+            if not isinstance(found, int):
                 at = self._apply_marker(text, at, found)
             elif found == at:
                 break

@@ -131,12 +131,14 @@ class NativeBlocks(BlockBuilder):
         """Apply the limits to arguments that have arrived and must wait."""
         if self.overfull:
             return
-        try:
-            self.check_args(self._size + size, self.args_size + size)
-        except TooLargeError as error:
-            self.overfull = True
-            self.problem("native_call_invalid", str(error), limit=error.limit)
-            self._fail()
+        sizes = (("max_tool_args_bytes", self._size), ("max_turn_args_bytes", self.args_size))
+        for limit, held in sizes:
+            most = getattr(self._limits, limit)
+            if held + size > most:
+                self.overfull = True
+                self.problem("native_call_invalid", str(TooLargeError(limit, most)), limit=limit)
+                self._fail()
+                return
 
     def _fail(self) -> None:
         excess = describe_excess(self._limit, getattr(self._limits, self._limit))

@@ -308,7 +308,7 @@ def _validated(format_: Format) -> Format:
     if not isinstance(format_.key, str) or not _KEY.fullmatch(format_.key):
         raise FormatError("key", f"`{format_.key}` is not a name: letters, digits, `_`, `-`, `.`")
     if not all(isinstance(glob, str) and glob for glob in format_.models):
-        raise FormatError("models", "has a glob that is empty or not a text")
+        raise FormatError("models", "has a glob that is empty or not a string")
     for at, pair in enumerate(format_.think, start=1):
         if len(pair) != 2:
             raise FormatError(f"think[{at}]", "has two tags: before and after reasoning")
@@ -402,7 +402,7 @@ def _parts(pattern: Pattern, path: str) -> Iterator[object]:
             yield part
         else:
             raise FormatError(
-                path, f"has a `{type(part).__name__}`; expected a text, `Run`, `OneOf` or `Ahead`"
+                path, f"has a `{type(part).__name__}`; expected a string, `Run`, `OneOf` or `Ahead`"
             )
 
 

@@ -1,4 +1,4 @@
-"""Parse native tool calls in text, as a library: text in; content, reasoning, calls and problems out.
+"""`ToolCallParser`: parses a text into content, reasoning, calls and problems, without an exchange.
 
 parser = ToolCallParser(format="kimi_k2")
 events = parser.feed(text)       # any chunking
@@ -35,7 +35,7 @@ from dragoman.turn.tools import ToolTable
 
 
 class Parsed(Struct, frozen=True):
-    """The content of a text.
+    """What `ToolCallParser` has found in a text.
 
     Attributes:
         content: The text without reasoning and calls.
@@ -60,7 +60,7 @@ class ToolCallParser:
         start_in_reasoning: The text begins inside of reasoning, without an opening tag.
         whole: Hold each call until it has ended.
         seed: What the ids of calls are derived from.
-        limits: What the text may hold.
+        limits: How much the text may hold; see `Limits`.
     """
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing that may be known of a text

@@ -1,4 +1,4 @@
-"""Find markers in text that arrives in pieces.
+"""Finds markers in text that arrives in pieces.
 
 A scanner holds back only the longest suffix that could still become a marker.  It knows nothing about tool calls.
 """

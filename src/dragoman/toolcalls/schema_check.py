@@ -1,4 +1,4 @@
-"""Does a value fit a JSON schema?  The one check of arguments, for the tool loop and for the probe.
+"""Checks whether a value fits a JSON schema, for the tool loop and for the probe.
 
 Checks types, required and unknown properties, enumerations, elements, unions and local references.  Patterns,
 ranges and formats are left to the tool.

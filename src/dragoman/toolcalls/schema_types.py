@@ -1,4 +1,4 @@
-"""Convert untyped values to JSON by the types that a tool's schema declares.
+"""Converts untyped values to JSON by the types that a tool's schema declares.
 
     to_json("3", {"integer"})  ->  3          to_json("3", {"string"})  ->  "3"
 

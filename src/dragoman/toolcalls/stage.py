@@ -58,7 +58,6 @@ from dragoman.turn.tools import NO_TOOLS, ToolTable
 ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 
 _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
-_LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
 _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({TEXT, REASONING})
 # Events that pass unchanged in an answer without native calls and reasoning tags.
@@ -230,13 +229,9 @@ class Splitter:
     # --- events ------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        if type(event) in _LOOSE:
-            if isinstance(event, Start):
-                self._blocks.use_seed(event.id)
-            self._blocks.out.append(event)
-            return
         match event:
-            case TextDelta() | ReasoningDelta():
+            # First: a class that does not match costs more than all the rest of a delta.
+            case ReasoningDelta() | TextDelta():
                 if self._machine is None:
                     self._forward(event, event.index)
                 else:
@@ -258,7 +253,10 @@ class Splitter:
             case Fault():
                 self._break_off()
                 self._blocks.out.append(event)
-            case Start() | Usage() | Loss() | Ping():
+            case Start(id=answer_id):
+                self._blocks.use_seed(answer_id)
+                self._blocks.out.append(event)
+            case Usage() | Loss() | Ping():
                 self._blocks.out.append(event)
             case _:
                 self._forward(event, event.index)

@@ -1,4 +1,4 @@
-"""Find the declared tool that a call means: by the name in its header, or else by its arguments."""
+"""Finds the declared tool that a call means: by the name in its header, or else by its arguments."""
 
 import re
 from collections.abc import Sequence

@@ -221,7 +221,7 @@ class JsonArguments:
             fragment = fragment[taken:]
             if not fragment:
                 break
-            if scanner.in_string or scanner.place is JsonPlace.ESCAPE:
+            if scanner.in_string or scanner.place == JsonPlace.ESCAPE:
                 out.append(self._repair_string(fragment[0]))
                 fragment = fragment[1:]
             elif scanner.done:
@@ -321,7 +321,7 @@ class JsonArguments:
                 if rest[at:].strip(_SPACE):
                     self._note("args_trailing")
                 break
-            if scanner.in_string or scanner.place is JsonPlace.ESCAPE:
+            if scanner.in_string or scanner.place == JsonPlace.ESCAPE:
                 out.append(self._repair_string(rest[at]))
                 at += 1
             elif word and scanner.place in _BEFORE_VALUE:

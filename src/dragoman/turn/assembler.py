@@ -382,12 +382,14 @@ class Assembler(BlockBuilder):
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""
         self.args_size += len(fragment)
-        self.check_args(0, self.args_size)
+        if self.args_size > self._limits.max_turn_args_bytes:
+            raise TooLargeError("max_turn_args_bytes", self._limits.max_turn_args_bytes)
         call = self._calls[key]
         if call is self._call:
             text = call.arguments.feed(fragment)
             if text:
-                self._delta(text)
+                self._chars += len(text)
+                self.call_delta(text)
             if self._waiting and call.arguments.whole:
                 self._close_call(cut=False)
                 self._drain()

@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec import structs
 
-from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import (
     INVALID_ARGUMENTS,
@@ -104,14 +103,6 @@ class BlockBuilder:
             self.half_input = name
         self.out.append(BlockEnd(self.index, complete))
         self.kind = None
-
-    def check_args(self, call_size: int, turn_size: int) -> None:
-        """Raise `TooLargeError` if the arguments of one call, or of all, pass their limit."""
-        limits = self._limits
-        if call_size > limits.max_tool_args_bytes:
-            raise TooLargeError("max_tool_args_bytes", limits.max_tool_args_bytes)
-        if turn_size > limits.max_turn_args_bytes:
-            raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)
 
     def reason_with_calls(self, reason: FinishReason) -> FinishReason:
         """Return the finish reason of an answer that made calls; truncation and filters are never masked."""

@@ -233,7 +233,7 @@ class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
     """More text of the open text block.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         text: Never empty.
         logprobs: A JSON list of token records, as OpenAI writes them.
     """
@@ -251,7 +251,7 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
     Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         bodies: Each delta's text as the inside of a JSON string, as our encoder writes it.
         text: The text of all deltas, joined.
     """
@@ -271,7 +271,7 @@ class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="
     """More of the reasoning in the open reasoning block.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         text: Never empty.
         channel: Whether this is the reasoning itself or a summary of it.
         part: Number of the summary part, from 0; rises by one with each part.
@@ -290,7 +290,7 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
     the last fragment of a call that ends incomplete may be anything else.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         json: The fragment.
     """
 
@@ -302,7 +302,7 @@ class InputDelta(Struct, frozen=True, gc=False, tag="input", tag_field="event"):
     """More of a custom call's free-form input.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         text: Plain text, not escaped.
     """
 
@@ -314,7 +314,7 @@ class RefusalDelta(Struct, frozen=True, gc=False, tag="refusal", tag_field="even
     """More of the text with which the model refuses.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         text: The text.
     """
 
@@ -326,12 +326,12 @@ class Citation(Struct, frozen=True, gc=False, tag="citation", tag_field="event")
     """A source for the text of the open text block.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         url: Address of the source.
         title: Its title.
         cited_text: The quoted part of the source.
         start: Offset in the block, in characters, where the cited text begins, if known.
-        end: Offset behind it, if known.
+        end: Offset after it, if known.
         vendor: The vendor whose JSON `raw` is.
         raw: The citation as the vendor wrote it.
     """
@@ -350,7 +350,7 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="event"):
     """State that only its vendor can read.  Part of a reasoning or call block.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         kind: What the state is for.
         data: The state itself; empty for `PLAIN`.
         origin: Which upstream sent it (`Profile.origin`); it is sent back to that upstream alone.
@@ -368,7 +368,7 @@ class BlockEnd(Struct, frozen=True, gc=False, tag="block_end", tag_field="event"
     """The open block ends.
 
     Attributes:
-        index: Of the block.
+        index: The block's position.
         complete: False for a call whose arguments were truncated or are invalid.  Such a call must not be run.
     """
 
@@ -423,7 +423,7 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
 
 
 class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
-    """The answer ended normally, for the given reason.  Terminal.
+    """The answer ended normally, for the given reason.  The last event of an answer.
 
     Attributes:
         reason: Why it ended.
@@ -443,7 +443,7 @@ class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
 
 
 class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
-    """The answer failed.  Terminal; error bodies are read into it too.
+    """The answer failed.  The last event of an answer; error responses are read as a `Fault` too.
 
     Attributes:
         kind: What went wrong, independent of any vendor's words.

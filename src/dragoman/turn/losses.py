@@ -103,7 +103,7 @@ class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
     Attributes:
         code: A key of `CODES`.
         path: JSON path of the field, in the dialect it came from; or the block.
-        detail: What is particular to this one: names and numbers, which a log may show.
+        detail: Names and numbers of this case, which a log may show.
         limit: The field of `Limits` that was passed, if that is the reason.
         excerpt: The text that it is about.  This is content, and the gateway's log leaves it out.
     """

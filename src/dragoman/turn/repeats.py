@@ -1,4 +1,4 @@
-"""Calls that loop: the same ones, with the same results, again and again.
+"""Detects calls that repeat with the same arguments and the same results.
 
 Everything is read from the history itself; nothing is remembered between requests.
 """

@@ -1,4 +1,4 @@
-"""The tools of a request: lists that come again, names on the wire, and the way back from them.
+"""The tools of a request: parses a repeated list only once, makes names legal for a target, and restores them.
 
 The table of names is built from the declared tools of each request, so the way back needs no memory.
 """

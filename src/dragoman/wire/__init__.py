@@ -1,1 +1,1 @@
-"""Bytes and frames: server-sent events and incremental JSON.  Knows nothing of what they mean."""
+"""Bytes and frames: server-sent events and incremental JSON, independent of any dialect."""

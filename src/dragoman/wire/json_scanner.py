@@ -5,30 +5,32 @@ the grammar, and looks at each character once.
 """
 
 import re
-from enum import IntEnum
 from typing import Final
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
 
-class JsonPlace(IntEnum):
-    """What the scanner has just read, which decides what may come."""
+class JsonPlace:
+    """What the scanner has just read, which decides what may come.
 
-    VALUE = 0  # a value must follow: at the start, after `:`
-    ELEMENT = 1  # a value must follow: after `,` in an array
-    FIRST_ELEMENT = 2  # a value or `]`: after `[`
-    FIRST_KEY = 3  # a key or `}`: after `{`
-    KEY = 4  # a key: after `,` in an object
-    COLON = 5  # `:`: after a key
-    AFTER = 6  # `,` or a closer: after a value in a container
-    STRING = 7  # inside a string that is a value
-    KEY_STRING = 8  # inside a string that is a key
-    ESCAPE = 9  # after a backslash
-    UNICODE = 10  # inside the four digits of `\u`
-    NUMBER = 11
-    LITERAL = 12  # inside `true`, `false` or `null`
-    DONE = 13  # the value has ended
+    Plain numbers: to look up and to hash a member of an enumeration costs more than all else in a piece of a string.
+    """
+
+    VALUE: Final = 0  # a value must follow: at the start, after `:`
+    ELEMENT: Final = 1  # a value must follow: after `,` in an array
+    FIRST_ELEMENT: Final = 2  # a value or `]`: after `[`
+    FIRST_KEY: Final = 3  # a key or `}`: after `{`
+    KEY: Final = 4  # a key: after `,` in an object
+    COLON: Final = 5  # `:`: after a key
+    AFTER: Final = 6  # `,` or a closer: after a value in a container
+    STRING: Final = 7  # inside a string that is a value
+    KEY_STRING: Final = 8  # inside a string that is a key
+    ESCAPE: Final = 9  # after a backslash
+    UNICODE: Final = 10  # inside the four digits of `\u`
+    NUMBER: Final = 11
+    LITERAL: Final = 12  # inside `true`, `false` or `null`
+    DONE: Final = 13  # the value has ended
 
 
 # What a string may contain, with complete escapes.
@@ -58,6 +60,7 @@ _NUMBER: Final[dict[str, dict[str, str]]] = {
 _NUMBER_ENDS: Final = frozenset({"zero", "int", "frac", "power"})
 _DIGIT_RUNS: Final = frozenset({"int", "frac", "power"})  # states in which digits change nothing
 
+_STRINGS: Final = frozenset({JsonPlace.STRING, JsonPlace.KEY_STRING})
 _VALUE_PLACES: Final = frozenset({JsonPlace.VALUE, JsonPlace.ELEMENT, JsonPlace.FIRST_ELEMENT})
 
 
@@ -65,7 +68,7 @@ class JsonScanner:
     """Follow one JSON value, in pieces of any size."""
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.place: JsonPlace = JsonPlace.VALUE
+        self.place: int = JsonPlace.VALUE
         self._max_depth = limits.max_json_depth
         self._stack: list[str] = []  # the closers of the open containers, outermost first
         self._number = ""  # state within a number
@@ -76,17 +79,17 @@ class JsonScanner:
     @property
     def done(self) -> bool:
         """The value has ended; nothing but white space may follow."""
-        return self.place is JsonPlace.DONE
+        return self.place == JsonPlace.DONE
 
     @property
     def in_string(self) -> bool:
         """The next character belongs to a string, key or value."""
-        return self.place is JsonPlace.STRING or self.place is JsonPlace.KEY_STRING
+        return self.place in _STRINGS
 
     @property
     def only_closer_missing(self) -> bool:
         """Every value inside the outermost container is complete: only its own bracket is missing."""
-        return self.place is JsonPlace.AFTER and len(self._stack) == 1
+        return self.place == JsonPlace.AFTER and len(self._stack) == 1
 
     def feed(self, text: str, /) -> int:
         """Read as far as `text` continues the value and return how far that was.
@@ -100,7 +103,7 @@ class JsonScanner:
         at, end = 0, len(text)
         while at < end:
             place = self.place
-            if place is JsonPlace.STRING or place is JsonPlace.KEY_STRING:
+            if place in _STRINGS:
                 stop = at + _LONGEST_STEP
                 at = _PLAIN.match(text, at, stop).end()  # type: ignore[union-attr]  # matches always
                 if at == stop:
@@ -108,12 +111,12 @@ class JsonScanner:
                 if at < end and not self._leave_string(text[at]):
                     return at
                 at += 1
-            elif place < JsonPlace.STRING or place is JsonPlace.DONE:
+            elif place < JsonPlace.STRING or place == JsonPlace.DONE:
                 at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches always
                 if at < end and not self._step(text[at]):
                     return at
                 at += 1
-            elif place is JsonPlace.NUMBER:
+            elif place == JsonPlace.NUMBER:
                 state = _NUMBER[self._number].get(text[at])
                 if state is not None:
                     self._number = state
@@ -138,19 +141,19 @@ class JsonScanner:
         place = self.place
         head = ""
         if place in (JsonPlace.ESCAPE, JsonPlace.UNICODE):
-            head = "\\" if place is JsonPlace.ESCAPE else "0" * self._digits
+            head = "\\" if place == JsonPlace.ESCAPE else "0" * self._digits
             place = self._string
-        if place is JsonPlace.STRING:
+        if place == JsonPlace.STRING:
             head += '"'
-        elif place is JsonPlace.KEY_STRING:
+        elif place == JsonPlace.KEY_STRING:
             head += '":null'
-        elif place is JsonPlace.COLON:
+        elif place == JsonPlace.COLON:
             head = ":null"
-        elif place is JsonPlace.KEY:
+        elif place == JsonPlace.KEY:
             head = '"":null'
-        elif place is JsonPlace.LITERAL:
+        elif place == JsonPlace.LITERAL:
             head = self._literal
-        elif place is JsonPlace.NUMBER and self._number not in _NUMBER_ENDS:
+        elif place == JsonPlace.NUMBER and self._number not in _NUMBER_ENDS:
             head = "0"
         elif place in (JsonPlace.VALUE, JsonPlace.ELEMENT):
             head = "null"
@@ -158,7 +161,7 @@ class JsonScanner:
 
     def _leave_string(self, char: str) -> bool:
         if char == '"':
-            if self.place is JsonPlace.KEY_STRING:
+            if self.place == JsonPlace.KEY_STRING:
                 self.place = JsonPlace.COLON
             else:
                 self._end_value()
@@ -171,7 +174,7 @@ class JsonScanner:
 
     def _inside(self, char: str) -> bool:
         """Go on inside an escape or a literal."""
-        if self.place is JsonPlace.ESCAPE:
+        if self.place == JsonPlace.ESCAPE:
             if char == "u":
                 self._digits = 4
                 self.place = JsonPlace.UNICODE
@@ -180,7 +183,7 @@ class JsonScanner:
                 self.place = self._string
                 return True
             return False
-        if self.place is JsonPlace.UNICODE:
+        if self.place == JsonPlace.UNICODE:
             if char not in _HEX:
                 return False
             self._digits -= 1
@@ -198,25 +201,25 @@ class JsonScanner:
         """Take one character between tokens."""
         place = self.place
         if place in _VALUE_PLACES:
-            if char == "]" and place is JsonPlace.FIRST_ELEMENT:
+            if char == "]" and place == JsonPlace.FIRST_ELEMENT:
                 return self._close(char)
             return self._begin_value(char)
-        if place is JsonPlace.AFTER:
+        if place == JsonPlace.AFTER:
             if char != ",":
                 return self._close(char)
             self.place = JsonPlace.KEY if self._stack[-1] == "}" else JsonPlace.ELEMENT
             return True
-        if place is JsonPlace.COLON:
+        if place == JsonPlace.COLON:
             if char != ":":
                 return False
             self.place = JsonPlace.VALUE
             return True
-        if place is JsonPlace.DONE:
+        if place == JsonPlace.DONE:
             return False
         if char == '"':
             self.place = JsonPlace.KEY_STRING
             return True
-        return char == "}" and place is JsonPlace.FIRST_KEY and self._close(char)
+        return char == "}" and place == JsonPlace.FIRST_KEY and self._close(char)
 
     def _begin_value(self, char: str) -> bool:
         if char == '"':

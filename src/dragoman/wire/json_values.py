@@ -1,4 +1,4 @@
-"""JSON of a peer, counted before it is decoded, and as plain values whatever its numbers are.
+"""Decodes JSON of a peer in limited time: counts its values before it decodes them.
 
 Every decoder of untyped JSON takes `read_float`: msgspec itself needs 30 µs for a number such as `1e308`,
 in which no other thread runs, and a request may hold a million of them.

@@ -189,7 +189,7 @@ def first(**changes: Any) -> tuple[Rule, ...]:
         ({"rules": first(pattern=("<", Run("ab", 0, 9)))}, "matches more than one character"),
         ({"rules": first(pattern=("<", Run("x", 2, 9)))}, "`least` is 0 or 1"),
         ({"rules": first(pattern=("<", OneOf(())))}, "has a choice without any alternative"),
-        ({"rules": first(pattern=("<", 3))}, "has a `int`; expected a text"),
+        ({"rules": first(pattern=("<", 3))}, "has a `int`; expected a string"),
         ({"rules": first(pattern=("<f ",))}, "needs a run with the name `name` or `id`"),
         ({"rules": first(at=frozenset())}, "`rules[1].at`: is empty"),
         ({"rules": first(body=None)}, "`rules[1].body`: a rule that does `CALL` needs body"),

@@ -80,3 +80,22 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         value = {"next": value}
 
     assert "" == misfit(value, {"properties": {"next": schema}} | schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ({"kind": "a", "n": 5}, ""),
+        ({"kind": "b", "n": 5}, '`kind` must be one of "a"'),
+        ({"kind": "a", "n": "5"}, "`n` must be integer"),
+        ({"kind": "a"}, "required and missing: `n`"),
+    ],
+)
+def test_constants_and_every_schema_of_all_of_count(value: Any, complaint: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"const": "a"}},
+        "allOf": [{"required": ["n"]}, {"properties": {"n": {"type": "integer"}}}],
+    }
+
+    assert complaint == misfit(value, schema)

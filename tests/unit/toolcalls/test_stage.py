@@ -341,8 +341,9 @@ def test_c17_an_example_in_a_code_fence_is_no_call_however_quietly_the_fence_cam
     ] == shape(answer)
 
 
-def test_arguments_beyond_their_limit_end_the_answer_before_more_of_them_leaves() -> None:
-    limits = Limits(max_tool_args_bytes=100)
+@pytest.mark.parametrize("limit", ["max_tool_args_bytes", "max_turn_args_bytes"])
+def test_arguments_beyond_a_limit_end_the_answer_before_more_of_them_leaves(limit: str) -> None:
+    limits = Limits(**{limit: 100})
     long = "x" * 200
     for family, head, tail in (
         ("qwen3_coder", "<function=bash><parameter=command>", "</parameter></function>"),
@@ -350,7 +351,7 @@ def test_arguments_beyond_their_limit_end_the_answer_before_more_of_them_leaves(
     ):
         events = run(turn(text(0, head, *long, tail)), stage(family, limits=limits))
         assert isinstance(events[-1], Fault)
-        assert "max_tool_args_bytes" == events[-1].code
+        assert limit == events[-1].code
         assert "`bash`" in events[-1].message
         assert sum(len(one.json) for one in events if isinstance(one, ArgsDelta)) <= 100
         assert not [one for one in events if isinstance(one, BlockEnd)]

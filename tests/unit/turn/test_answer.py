@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import Raw, structs
 
 from dragoman.errors import IllegalOrderError, TruncatedError
-from dragoman.turn.answer import CUT_CALL, INVALID_CALL, Answer, Block, fold, unfold
+from dragoman.turn.answer import CUT_CALL, INVALID_CALL, Answer, Block, Folder, fold, unfold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -16,6 +16,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    Event,
     Fault,
     FaultKind,
     Finish,
@@ -242,3 +243,28 @@ def test_a_call_that_may_be_incomplete_has_an_error(answer: Answer, errors: list
     blocks = tuple(structs.replace(block) for block in answer.blocks)
 
     assert errors == [call.error for call in structs.replace(answer, blocks=blocks).tool_calls]
+
+
+def test_a_text_in_thousands_of_pieces_is_one_text() -> None:
+    start: list[Event] = [Start(), BlockStart(0, BlockKind.TEXT)]
+    deltas: list[Event] = [TextDelta(0, f"{number} ") for number in range(2000)]
+    answer = fold([*start, *deltas, BlockEnd(0), Finish(FinishReason.STOP)])
+
+    assert "".join(f"{number} " for number in range(2000)) == answer.text
+
+
+def test_an_unfinished_answer_has_its_open_block() -> None:
+    folder = Folder()
+    folder.feed([Start(), BlockStart(0, BlockKind.TEXT), TextDelta(0, "Hel")])
+    answer = folder.so_far(Fault(FaultKind.TIMEOUT, "too slow"))
+
+    assert ("Hel", False) == (answer.text, answer.blocks[0].complete)
+    assert answer.finish is None
+
+
+def test_events_after_the_end_are_ignored() -> None:
+    folder = Folder()
+    folder.feed([Start(), Finish(FinishReason.STOP)])
+    folder.feed([BlockStart(0, BlockKind.TEXT)])
+
+    assert () == folder.answer().blocks

@@ -2,8 +2,6 @@
 
 import pytest
 
-from dragoman.errors import TooLargeError
-from dragoman.limits import Limits
 from dragoman.turn.block_builder import BlockBuilder, half_input
 from dragoman.turn.events import (
     ArgsDelta,
@@ -78,18 +76,6 @@ def test_a_call_ends_the_block_before_it_and_has_deltas_of_its_kind(
     assert builder.kind is None
     truncated_input = kind is BlockKind.CUSTOM_CALL and not complete
     assert ("patch" if truncated_input else "") == builder.half_input
-
-
-@pytest.mark.parametrize(
-    ("call", "turn", "limit"), [(11, 11, "max_tool_args_bytes"), (10, 21, "max_turn_args_bytes")]
-)
-def test_arguments_beyond_a_limit_raise_its_name(call: int, turn: int, limit: str) -> None:
-    builder = BlockBuilder(limits=Limits(max_tool_args_bytes=10, max_turn_args_bytes=20))
-    builder.check_args(10, 20)
-
-    with pytest.raises(TooLargeError) as error:
-        builder.check_args(call, turn)
-    assert limit == error.value.limit
 
 
 @pytest.mark.parametrize("reason", FinishReason)

@@ -329,3 +329,10 @@ def test_the_scanner_agrees_with_a_whole_parser(text: str, data: st.DataObject |
     else:
         assert taken == len(text)
         assert is_whole(scanner)
+
+
+@pytest.mark.parametrize("length", [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 200_000])
+def test_a_long_string_is_one_value_however_many_steps_it_takes(length: int) -> None:
+    text = f'{{"a": "{"x" * length}"}} and more'
+
+    assert text.index("and") == JsonScanner().feed(text)

@@ -354,3 +354,11 @@ def test_what_is_written_is_read_back(events: list[tuple[str, bytes]]) -> None:
 def test_an_event_is_written_with_line_feeds_only() -> None:
     assert encode_event("ping", b"{}") == b"event: ping\ndata: {}\n\n"
     assert encode_data(b"[DONE]") == b"data: [DONE]\n\n"
+
+
+def test_many_blank_lines_of_one_read_are_one_frame_and_keep_their_bytes() -> None:
+    blanks = b"\n" * 1000
+    found = frames(b"data: a\n\n" + blanks + b"data: b\n\n")
+
+    assert [b"a", b"", b"b"] == [frame.data for frame in found]
+    assert blanks == found[1].raw
