@@ -116,6 +116,21 @@ _VENDOR_LINES: Final = "\n".join(f"  {one.name:14}{one.description}" for one in 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
+def _name_the_file(ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.fail(f"the file is named without --config: {ctx.command_path} {value}")
+
+
+# Other commands have it, so it is tried here too.
+_no_config_option = click.option(
+    "--config",
+    hidden=True,
+    expose_value=False,
+    callback=_name_the_file,
+    help="Not an option of this command: the file is an argument.",
+)
+
+
 @click.group("config", help=_HELP, short_help="Write, check and show the gateway's settings.")
 def command() -> None:
     pass
@@ -126,6 +141,7 @@ def _file_argument(function: _Command) -> _Command:
 
 
 @command.command("check", help=_CHECK_HELP, short_help="Check the settings and list all mistakes.")
+@_no_config_option
 @click.option("--live", is_flag=True, help="Also ask every upstream for its models and one token.")
 @click.option(
     "--timeout",
@@ -166,6 +182,7 @@ def check(file: Path | None, *, live: bool, timeout: float, as_json: bool) -> No
 
 
 @command.command("show", help=_SHOW_HELP, short_help="Show the effective settings.")
+@_no_config_option
 @click.option("--defaults", is_flag=True, help="Also show keys that have their default value.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every key.")
 @_file_argument

@@ -52,7 +52,9 @@ def command(paths: tuple[Path, ...], *, everything: bool, path: Path | None) -> 
         except ConfigError as error:
             click.echo(f"dragoman: {file}: {error}", err=True)
             bad += 1
-    click.echo(f"{same + differing} recordings: {differing} differ, {same} do not")
+    total = same + differing
+    noun = "recording" if total == 1 else "recordings"
+    click.echo(f"{total} {noun}: {differing} differ, {same} do not")
     if differing or bad:
         click.get_current_context().exit(1)
 

@@ -39,11 +39,13 @@ def command(file: Path, *, out: Path) -> None:
     from dragoman.recorder.writer import file_name
 
     try:
-        data = file.read_bytes()
+        captures = read_captures(file.read_bytes())
     except OSError as error:
         raise RecordingError(f"{file}: {error.strerror}") from error
+    except RecordingError as error:
+        raise RecordingError(f"{file}: {error}") from error
     written = left_out = 0
-    for capture in read_captures(data):
+    for capture in captures:
         if not dialect_of(capture):
             left_out += 1
             continue

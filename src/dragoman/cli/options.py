@@ -165,6 +165,20 @@ def read_tools(path: Path) -> tuple[Tool, ...]:
         raise MalformedError(reason, path=error.path, code=error.code) from error
 
 
+class InputCommand(click.Command):
+    """A command that reads standard input: if a file is named instead, the error shows how to pass it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            ctx.fail(
+                f"{ctx.command_path} reads standard input; to read a file, write: "
+                f"{ctx.command_path} [OPTIONS] < {rest[0]}"
+            )
+        return rest
+
+
 def warn_if_terminal() -> None:
     """Print a hint if standard input is a terminal, where a missing `< FILE` looks like a hang."""
     if sys.stdin.isatty():

@@ -10,7 +10,13 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.cli.options import config_option, own_formats, read_tools, warn_if_terminal
+from dragoman.cli.options import (
+    InputCommand,
+    config_option,
+    own_formats,
+    read_tools,
+    warn_if_terminal,
+)
 from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError
 from dragoman.toolcalls.format import Format
@@ -72,7 +78,12 @@ Examples:
 """
 
 
-@click.command("parse", help=_HELP, short_help="Extract tool calls that a model wrote as text.")
+@click.command(
+    "parse",
+    cls=InputCommand,
+    help=_HELP,
+    short_help="Extract tool calls that a model wrote as text.",
+)
 @click.option(
     "--format",
     "family",

@@ -75,7 +75,10 @@ def _lines(url: str, key: str) -> Iterator[bytes]:
             raise click.UsageError("the gateway needs a key: use --key-env") from error
         raise GatewayError(f"{url} answered {error.code}") from error
     except (URLError, OSError) as error:
-        raise GatewayError(f"{url}: {getattr(error, 'reason', error)}") from error
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionRefusedError):
+            reason = "nothing accepts connections; start `dragoman serve`, or name another address with --url"
+        raise GatewayError(f"{url}: {reason}") from error
 
 
 def _ended(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

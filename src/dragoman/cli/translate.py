@@ -8,7 +8,13 @@ from typing import IO, Final, Literal
 import click
 import msgspec
 
-from dragoman.cli.options import config_option, own_formats, read_tools, warn_if_terminal
+from dragoman.cli.options import (
+    InputCommand,
+    config_option,
+    own_formats,
+    read_tools,
+    warn_if_terminal,
+)
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.turn.losses import CODES, Loss
@@ -43,6 +49,7 @@ Examples:
 
 @click.command(
     "translate",
+    cls=InputCommand,
     help=_HELP,
     short_help="Translate a stream, body or request to another dialect.",
 )

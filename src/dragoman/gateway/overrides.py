@@ -1,4 +1,4 @@
-"""What a route changes in requests: `params` of `[[routes]]`, under names that belong to no dialect.
+"""Applies the `params` of a route to requests; their names belong to no dialect.
 
 | Name | Value | What it sets |
 |---|---|---|
@@ -179,9 +179,9 @@ def _wanted(param: Param) -> str:
         case "bool":
             return "true or false"
         case "text":
-            return "a text"
+            return "a string"
         case "texts":
-            return "a text or a list of texts"
+            return "a string or a list of strings"
         case "effort":
             return f"one of {', '.join(_EFFORTS)}"
         case "verbosity":

@@ -51,7 +51,7 @@ def _public_without_keys(settings: Settings) -> Iterator[Mistake]:
     yield Mistake(
         "server.host",
         f"`{server.host}` can be reached from the network, and no key is required",
-        'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it',
+        'under [server] set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` (--insecure) if everyone may use it',
     )
 
 

@@ -23,6 +23,7 @@ from dragoman.gateway.config.vendors import vendor_at
 
 FILE_NAME: Final = "dragoman.toml"
 Document: TypeAlias = dict[str, object]
+_NO_UPSTREAM: Final = "there is no upstream, only the built-in simulator"
 Labels: TypeAlias = dict[str, str]  # path of a value: the flag or variable that set it
 
 DEFAULT_UPSTREAM: Final = "default"  # the name of the upstream that flags describe
@@ -272,11 +273,12 @@ def _only_upstream(document: Document, flags: Flags) -> tuple[str, list[Mistake]
     names = list(upstreams) if isinstance(upstreams, dict) else []
     if len(names) == 1:
         return str(names[0]), []
-    listed = f"the file has {len(names)} upstreams" if names else "no file has an upstream"
-    return "", [
-        Mistake(flag, f"it is not clear which upstream is meant: {listed}", "add --upstream URL")
-        for flag in about
-    ]
+    missing = (
+        f"the file has {len(names)} upstreams, and it is not clear which one is meant"
+        if names
+        else _NO_UPSTREAM
+    )
+    return "", [Mistake(flag, missing, "add --upstream URL") for flag in about]
 
 
 def _describe(
@@ -315,8 +317,7 @@ def _connect_by(document: Document, flags: Flags, labels: Labels) -> list[Mistak
     tables = upstreams if isinstance(upstreams, dict) else {}
     given = (("--proxy", flags.proxy), ("--tls-ca", flags.tls_ca))
     if not tables:
-        missing = "there is no upstream, only the built-in simulator"
-        return [Mistake(flag, missing, "add --upstream URL") for flag, text in given if text]
+        return [Mistake(flag, _NO_UPSTREAM, "add --upstream URL") for flag, text in given if text]
     for name, table in tables.items():
         if not isinstance(table, dict):
             continue  # the reader reports it

@@ -191,7 +191,7 @@ class SettingsReader:
 
     def _proxy(self, value: Value, path: str) -> Value:
         if not isinstance(value, str):
-            return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
+            return self._wrong(path, Problem(f"expected a string, got {described(value)}"))
         found = find_proxy(value.strip(), self._environment)
         if not isinstance(found, Problem):
             return found
@@ -201,7 +201,7 @@ class SettingsReader:
 
     def _header_value(self, name: str, value: Value, path: str) -> Value:
         if not isinstance(value, str):
-            return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
+            return self._wrong(path, Problem(f"expected a string, got {described(value)}"))
         if is_reference(value):
             return self._secret(value, path)
         if names_secret(name):
@@ -327,7 +327,7 @@ def _expected(kind: inspect.Type) -> str:
         case inspect.DictType() | inspect.StructType():
             return "a table"
         case _:
-            return "a text"
+            return "a string"
 
 
 def described(value: object) -> str:
@@ -340,7 +340,7 @@ def described(value: object) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            return f'the text "{shortened(value)}"'
+            return f'the string "{shortened(value)}"'
         case list():
             return "a list"
         case Mapping():

@@ -192,7 +192,7 @@ def chosen_vendor(name: str) -> Vendor:
     """Return a vendor by its name.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no vendor has this name.
     """
     vendor = find_vendor(name)
     if vendor is None:

@@ -149,7 +149,7 @@ def _dialect(text: str) -> str | Problem:
         return text
     listed = ", ".join(f"`{one}`" for one in sorted(names))
     return Problem(
-        f'expected one of {listed}, got the text "{shortened(text)}"', did_you_mean(text, names)
+        f'expected one of {listed}, got the string "{shortened(text)}"', did_you_mean(text, names)
     )
 
 

@@ -68,7 +68,7 @@ BARE = (
         ("server = 5", f"server: {TABLE} the number 5"),
         ("server = []", f"server: {TABLE} a list"),
         ("upstreams = true", f"upstreams: {TABLE} true"),
-        ('upstreams.up = "x"', f'upstreams.up: {TABLE} the text "x"'),
+        ('upstreams.up = "x"', f'upstreams.up: {TABLE} the string "x"'),
         (
             "[routes]",
             (
@@ -81,14 +81,14 @@ BARE = (
         (
             'server.port = "8484"',
             (
-                'server.port: expected a whole number, got the text "8484"; '
+                'server.port: expected a whole number, got the string "8484"; '
                 "write the number alone, without quotes: 8484"
             ),
         ),
         (
             'server.keep_alive = "10s"',
             (
-                'server.keep_alive: expected a number, got the text "10s"; '
+                'server.keep_alive: expected a number, got the string "10s"; '
                 "write the number alone, without quotes: 10"
             ),
         ),
@@ -102,21 +102,21 @@ BARE = (
         (
             'server.insecure = "True"',
             (
-                'server.insecure: expected true or false, got the text "True"; '
+                'server.insecure: expected true or false, got the string "True"; '
                 "write it without quotes: true"
             ),
         ),
         (
             'server.insecure = "yes"',
             (
-                'server.insecure: expected true or false, got the text "yes"; '
+                'server.insecure: expected true or false, got the string "yes"; '
                 "write true or false, without quotes"
             ),
         ),
         ("server.insecure = 0", "server.insecure: expected true or false, got the number 0"),
         (
             "server.host = 127",
-            'server.host: expected a text, got the number 127; write it in quotes: "127"',
+            'server.host: expected a string, got the number 127; write it in quotes: "127"',
         ),
         (
             'server.allowed_hosts = { a = "b" }',
@@ -124,12 +124,12 @@ BARE = (
         ),
         (
             'aliases.a = ["b"]',
-            "aliases.a: expected a text, got a list",
+            "aliases.a: expected a string, got a list",
         ),
         (
             'log.level = "warn"',
             (
-                'log.level: expected one of `debug`, `error`, `info`, `warning`, got the text "warn"; '
+                'log.level: expected one of `debug`, `error`, `info`, `warning`, got the string "warn"; '
                 "did you mean `warning`?"
             ),
         ),
@@ -140,14 +140,14 @@ BARE = (
         (
             UP + f'tool_calls = "{"x" * 60}"',
             (
-                "upstreams.up.tool_calls: expected one of `stream`, `whole`, got the text "
+                "upstreams.up.tool_calls: expected one of `stream`, `whole`, got the string "
                 f'"{"x" * 39}…"'
             ),
         ),
         (
             UP + '[tiers]\nopuss = "up/x"',
             (
-                "tiers.opuss: expected one of `haiku`, `opus`, `sonnet`, got the text "
+                "tiers.opuss: expected one of `haiku`, `opus`, `sonnet`, got the string "
                 '"opuss"; did you mean `opus`?'
             ),
         ),
@@ -238,7 +238,7 @@ BARE = (
         # headers and bodies
         (
             UP + "headers = { x-a = 5 }",
-            "upstreams.up.headers.x-a: expected a text, got the number 5",
+            "upstreams.up.headers.x-a: expected a string, got the number 5",
         ),
         (
             UP + 'headers = { x-a = "a\\nb" }',
@@ -295,7 +295,7 @@ BARE = (
         ),
         (
             UP + '[profiles.mine]\nimages = "all"',
-            'profiles.mine.images: expected one of `any`, `base64_only`, `none`, got the text "all"',
+            'profiles.mine.images: expected one of `any`, `base64_only`, `none`, got the string "all"',
         ),
         (
             UP + "[profiles.mine]\nmax_stop_sequences = -1",
@@ -314,7 +314,7 @@ BARE = (
             UP + 'dialect = "openai"',
             (
                 "upstreams.up.dialect: expected one of `anthropic`, `chat`, `gemini`, `responses`, "
-                'got the text "openai"'
+                'got the string "openai"'
             ),
         ),
         # targets
@@ -347,7 +347,7 @@ BARE = (
             ROUTE + 'to = ["up/x", "up/y"]\nchoose = "random"',
             (
                 "routes[1].choose: expected one of `in_order`, `least_busy`, `sticky`, `weighted`, "
-                'got the text "random"'
+                'got the string "random"'
             ),
         ),
         (
@@ -415,7 +415,7 @@ BARE = (
             'server.host = "0.0.0.0"',
             (
                 "server.host: `0.0.0.0` can be reached from the network, and no key is required; "
-                'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it'
+                'under [server] set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` (--insecure) if everyone may use it'
             ),
         ),
         # files
@@ -714,7 +714,7 @@ def test_prices_and_budgets_that_have_no_effect_are_warned_about(text, expected)
         ('[[prices]]\nmodel = "*"\noutput = 1', "prices[1].input: missing"),
         (f'[[prices]]\nmodel = "*"\n{PRICE}inputs = 1', "prices[1].inputs: unknown key; did you mean `input`?"),
         (f'[[prices]]\nmodel = "*"\n{PRICE}cache_write = -1', "prices[1].cache_write: must be at least 0, not -1"),
-        ('[[prices]]\nmodel = "*"\ninput = "$3"\noutput = 1', 'prices[1].input: expected a number, got the text "$3"'),
+        ('[[prices]]\nmodel = "*"\ninput = "$3"\noutput = 1', 'prices[1].input: expected a number, got the string "$3"'),
         (KEYS + "budget_day = 2_000_000", "server.keys[1].budget_day: must be at most 1000000, not 2000000"),
     ],
 )  # fmt: skip

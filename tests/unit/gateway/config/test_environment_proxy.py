@@ -83,7 +83,7 @@ MISTAKES = {
     'proxy = "env:EMPTY"': "`env:EMPTY` is empty",
     'proxy = "env:SOCKS"': "SOCKS proxies are not supported; name an HTTP proxy: "
     f"`http://HOST:PORT`; {FORM}",
-    "proxy = 3128": "expected a text, got the number 3128",
+    "proxy = 3128": "expected a string, got the number 3128",
 }
 
 

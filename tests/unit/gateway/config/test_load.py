@@ -142,9 +142,9 @@ def test_variables_stand_over_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [
-        ("DRAGOMAN_PORT", "many", 'DRAGOMAN_PORT: expected a whole number, got the text "many"'),
+        ("DRAGOMAN_PORT", "many", 'DRAGOMAN_PORT: expected a whole number, got the string "many"'),
         ("DRAGOMAN_PORT", "70000", "DRAGOMAN_PORT: must be at most 65535, not 70000"),
-        ("DRAGOMAN_PORT", "-1", 'DRAGOMAN_PORT: expected a whole number, got the text "-1"'),
+        ("DRAGOMAN_PORT", "-1", 'DRAGOMAN_PORT: expected a whole number, got the string "-1"'),
         ("DRAGOMAN_LOG_LEVEL", "loud", "DRAGOMAN_LOG_LEVEL: expected one of `debug`"),
         ("DRAGOMAN_HOST", "0.0.0.0", "DRAGOMAN_HOST: `0.0.0.0` can be reached from the network"),
     ],
@@ -320,12 +320,12 @@ def test_flags_about_no_or_several_upstreams_are_mistakes(tmp_path):
         load(None, environ=ENVIRON, cwd=tmp_path, flags=flags)
 
     assert lines(none) == [
-        "--upstream-dialect: it is not clear which upstream is meant: no file has an upstream; add --upstream URL",
-        "--model: it is not clear which upstream is meant: no file has an upstream; add --upstream URL",
+        "--upstream-dialect: there is no upstream, only the built-in simulator; add --upstream URL",
+        "--model: there is no upstream, only the built-in simulator; add --upstream URL",
     ]
     assert lines(several) == [
-        "--upstream-dialect: it is not clear which upstream is meant: the file has 2 upstreams; add --upstream URL",
-        "--model: it is not clear which upstream is meant: the file has 2 upstreams; add --upstream URL",
+        "--upstream-dialect: the file has 2 upstreams, and it is not clear which one is meant; add --upstream URL",
+        "--model: the file has 2 upstreams, and it is not clear which one is meant; add --upstream URL",
     ]
 
 
