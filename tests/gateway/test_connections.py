@@ -44,23 +44,34 @@ def test_client_that_waits_for_leave_to_send_gets_it(gateway) -> None:
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+INVALID = "the request is not valid HTTP"
+LONG = "the URL or a header of the request is longer than 8190 bytes"
+
+
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "message"),
     [
-        b"garbage\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: sk-hidden-123456\r\nbad\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 100_000 + b"\r\n\r\n",
+        (b"garbage\r\n\r\n", INVALID),
+        (
+            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: sk-hidden-123456\r\nbad\r\n\r\n",
+            INVALID,
+        ),
+        (
+            b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+            INVALID,
+        ),
+        (b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 100_000 + b"\r\n\r\n", LONG),
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", LONG),
     ],
-    ids=["garbage", "header", "length", "long"],
+    ids=["garbage", "header", "length", "long header", "long URL"],
 )
-def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes) -> None:
+def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes, message: str) -> None:
     answer = raw(gateway, sent)
 
     assert b" 400 " in answer.partition(b"\r\n")[0]
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"sk-hidden" not in answer
-    assert "the request is not valid HTTP" == json.loads(body)["error"]["message"]
+    assert message == json.loads(body)["error"]["message"]
     assert b"server: dragoman" in head.lower()
     for shown in (b"aiohttp", b"python", b"llhttp"):
         assert shown not in answer.lower()

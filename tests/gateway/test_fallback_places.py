@@ -309,7 +309,7 @@ def test_ten_times_the_capacity_is_answered_promptly_and_served_right_after(
         one.status_code for one in refused
     ]
     assert all(int(one.headers["retry-after"]) >= 1 for one in refused)
-    assert seconds < 10
+    assert seconds < 30
     assert [200] * 6 == served
     assert 200 == again.status_code
 

@@ -43,6 +43,6 @@ def test_probe_reports_the_slowest_answer_alone() -> None:
         server.server_close()
         thread.join(60)
 
-    assert idle < 1
     assert 1 <= probe.worst < 60
+    assert idle < probe.worst
     assert probe.asked > 1

@@ -1,4 +1,4 @@
-"""From a client's bytes to a request that may go upstream: read, decoded, admitted, guarded.
+"""Reads, decodes, checks and routes a client's request, and looks for repeated calls.
 
 Every endpoint that asks an upstream passes `admit` (its request names a model) or `admit_without_model`, so that a
 key's models and limits hold everywhere.  Where several keys share an upstream's credential, a request may name only

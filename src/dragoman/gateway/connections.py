@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from dragoman.dialects import DEFAULT_DIALECT, dialect
 from dragoman.gateway.capacity import Descriptors, overloaded
@@ -121,6 +122,9 @@ class ClientConnection(web.RequestHandler):
         super().handle_error(request, status, exc, message)  # logs it, or closes a broken response
         kind = FaultKind.BAD_REQUEST if status < 500 else FaultKind.GATEWAY
         reason = "the request is not valid HTTP" if status < 500 else "the gateway failed"
+        if isinstance(exc, LineTooLong):
+            _, limit, *_ = exc.args
+            reason = f"the URL or a header of the request is longer than {limit} bytes"
         _, body = dialect(DEFAULT_DIALECT).encode_fault(Fault(kind, reason, status=status), "")
         response = web.Response(
             status=status, body=body, content_type="application/json", headers=OWN_NAME

@@ -1,4 +1,4 @@
-"""Cool-down: an upstream gets no requests for a while after failures in a row, or when it sends `retry-after`.
+"""Cool-down: other upstreams are asked first after an upstream failed several times, or sent `retry-after`.
 
     well ──failures in a row, or `retry-after`──► resting ──time──► one probe ──success──► well
                                                      ▲                  │

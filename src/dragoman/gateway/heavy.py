@@ -1,4 +1,4 @@
-"""Work that would keep the event loop from other requests, done in threads beside it.
+"""Runs work in threads that would block the event loop for long.
 
 The core is synchronous, and its time is linear in what it is given; a large request or answer takes it
 seconds.  Python lets another thread run every few milliseconds, so the event loop goes on serving.

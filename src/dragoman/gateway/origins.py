@@ -1,4 +1,4 @@
-"""Pages in a browser are kept out: `Host` and `Origin` must be ours, or allowed by name.
+"""Refuses requests of web pages: `Host` and `Origin` must be the gateway's, or allowed in the settings.
 
 A page of any site can send requests to this machine, and a name that its owner controls can be made to
 mean our address.  The first shows in `Origin`, the second in `Host`.  Command-line clients send no `Origin`.

@@ -1,4 +1,4 @@
-"""What upstreams of unknown kind have shown about reasoning in the history.
+"""Remembers which unknown upstreams require or refuse reasoning in the history.
 
 Some hosts demand that an assistant turn with tool calls brings its reasoning back, others refuse the
 field, and the field has several names.  An upstream whose profile leaves this open (`replay_reasoning =

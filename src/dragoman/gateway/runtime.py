@@ -173,9 +173,11 @@ class Runtime:
     def _gauges(self) -> dict[Series, float]:
         """Return what the metrics show of this moment."""
         now = asyncio.get_running_loop().time()
+        # An upstream that this process has not asked yet may rest because of what others saw.
+        rests = {name: float(until > now) for name, until in self._rests.items()}
+        rests |= {name: float(health.resting(now) > 0) for name, health in self._health.items()}
         figures: dict[Series, float] = {
-            ("upstream_resting", name): float(health.resting(now) > 0)
-            for name, health in self._health.items()
+            ("upstream_resting", name): rest for name, rest in rests.items()
         }
         for place, number in self.queued.items():
             figures["queued_requests", *place] = number

@@ -1,4 +1,4 @@
-"""In which order the targets of a route are asked, before those whose upstream rests are moved to the end.
+"""The order in which the targets of a route are asked, without regard to cool-downs.
 
 | `choose` | The target that is asked first |
 |---|---|

@@ -1,4 +1,4 @@
-"""HTTP as the shells need it: `open` a request, `read` its answer.  Bytes and metadata, nothing else.
+"""HTTP/1.1 to servers: `open` sends a request, `read` returns its response.
 
 No other package speaks HTTP to servers.  No retries, no redirects, no cookies.  A proxy is used where the
 caller names one.  Nothing is read from the environment, except `SSL_CERT_FILE` for a caller that leaves trust to

@@ -1,4 +1,4 @@
-"""One connection to a server: bytes of requests out, answers in, one after the other.
+"""One connection to a server: sends requests and receives responses, one after the other.
 
 The parser works where the bytes arrive, and the reader is woken once for each arrival, however many chunks
 it held.  All connections of an event loop receive into the same memory: Python's own loop would otherwise ask

@@ -1,4 +1,4 @@
-"""A server's answer, read as it comes."""
+"""One response of a server, read while it arrives."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -11,24 +11,24 @@ from dragoman.errors import ConfigError
 
 
 class TLS(Struct, frozen=True, kw_only=True):
-    """How a server is verified, and our certificate for mutual TLS.
+    """How a server is verified, and the client's certificate for mutual TLS.
 
     Attributes:
         verify: Check the server's certificate; switch this off only for tests.
         ca: A file with the authorities to trust instead of the system's.
-        cert: A file with our certificate, for mutual TLS.
+        cert: A file with the client's certificate, for mutual TLS.
         key: A file with its private key; empty: in the same file.  A key with a password is rejected.
         minimum: The oldest version of TLS that is accepted.
     """
 
     verify: bool = True
     ca: str = ""  # file with the authorities to trust instead of the system's
-    cert: str = ""  # our certificate, for mutual TLS
+    cert: str = ""  # the client's certificate, for mutual TLS
     key: str = ""  # its private key; empty: in the same file
     minimum: Literal["1.2", "1.3"] = "1.2"
 
     def context(self, *, environment: bool = False) -> ssl.SSLContext:
-        """Return this as the connection needs it; `environment`: without `ca`, `SSL_CERT_FILE` names the authorities.
+        """Return a new `ssl.SSLContext`; `environment`: without `ca`, `SSL_CERT_FILE` names the authorities.
 
         Raises:
             ConfigError: a file cannot be read or holds no certificate.

@@ -1,1 +1,1 @@
-"""Kept responses: in SQLite here, or at the upstream that keeps them."""
+"""Stored responses: in memory, in SQLite, in Redis, or at the upstream that stores them."""

@@ -1,4 +1,4 @@
-"""Small values that processes leave for each other under a name, for a while.
+"""Small values with a name and an expiry that processes share: in a file or in Redis.
 
 Workers of one gateway use a file in their shared folder, gateways on several machines use Redis.  A value that cannot
 be left or found is only missing: what needs it goes on with what its own process knows.

@@ -1,4 +1,4 @@
-"""Which upstreams rest, known to all processes that share state.
+"""Cool-downs of upstreams, shared by processes: in a file or in Redis.
 
 The workers of one gateway use a small file in the folder that they share, gateways on several machines use Redis.  A
 process writes when a rest begins or ends, and reads twice a second, so that a request to an upstream that is well never
