@@ -569,6 +569,19 @@ def exchange_with(url: str, problem: str) -> str:
     return str(found["rows"][0]["id"])
 
 
+@pytest.mark.parametrize("width", [360, 1280, 1600])
+def test_the_kind_of_a_row_is_not_cut_off(watched: Watched, story: Served, width: int) -> None:
+    exchange = exchange_with(story.url, "repaired")
+    page = watched.page(width, 900)
+    page.goto(f"{story.url}/inspector/exchanges/{exchange}")
+    expect(page.locator(".col-up .ev").nth(2)).to_be_visible()
+
+    cut = page.locator(".ev .f").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    )
+    assert cut == []
+
+
 def test_a_recorded_call_leads_to_its_bytes(page: Page, story: Served) -> None:
     exchange = exchange_with(story.url, "repaired")
     page.goto(f"{story.url}/inspector/exchanges/{exchange}")

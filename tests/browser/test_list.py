@@ -112,6 +112,17 @@ def test_values_of_one_picker_are_alternatives_and_pickers_combine(
     expect(page.locator(".count")).to_have_text("2 of 27 exchanges")
 
 
+def test_the_exchanges_of_one_client_are_found(page: Page, story: Served) -> None:
+    open_list(page, story)
+
+    page.get_by_role("button", name="Client").click()
+    page.get_by_role("option", name="Codex").click()
+
+    expect(page.locator(".count")).to_have_text(re.compile(r"^\d of 27 exchanges$"))
+    assert "client=Codex" in page.url
+    assert set(page.locator(f"{ROWS} .c-client").all_text_contents()) == {"Codex"}
+
+
 def test_nothing_matches_and_the_filters_can_be_cleared(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges?status=failed&model=no-such*")
 

@@ -12,6 +12,7 @@ const PICKERS = [
   { key: "status", name: "Status" },
   { key: "problem", name: "Problem" },
   { key: "family", name: "Family" },
+  { key: "client", name: "Client" },
 ];
 const TIMES = [
   { value: "", label: "All" },
