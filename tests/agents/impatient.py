@@ -55,15 +55,7 @@ class ImpatientOpencode(Opencode):
         start = super().start(stage, url, model, prompt)
         content = json.loads(start.environ["OPENCODE_CONFIG_CONTENT"])
         content["provider"]["dragoman"]["options"]["timeout"] = 2 * _MS
-        models = stage.folder / "models.json"
-        models.write_text("{}", "utf-8")
-        changed = {
-            "OPENCODE_CONFIG_CONTENT": json.dumps(content),
-            # A list of all models and plugins of others take 40 per cent of the time of a run.
-            "OPENCODE_MODELS_PATH": str(models),
-            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-            "OPENCODE_PURE": "1",
-        }
+        changed = {"OPENCODE_CONFIG_CONTENT": json.dumps(content)}
         return Start(start.command, {**start.environ, **changed})
 
 
@@ -74,8 +66,7 @@ class ImpatientQwenCode(QwenCode):
         settings = json.loads(file.read_text("utf-8"))
         settings["model"]["generationConfig"] |= {"maxRetries": _RETRIES, "timeout": 2 * _MS}
         file.write_text(json.dumps(settings), "utf-8")
-        # It would start itself again for more memory.
-        return Start(start.command, {**start.environ, "QWEN_CODE_NO_RELAUNCH": "true"})
+        return start
 
 
 class ImpatientContinue(Continue):

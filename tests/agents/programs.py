@@ -120,9 +120,19 @@ class Opencode:
         content = json.loads(spec.variables["OPENCODE_CONFIG_CONTENT"])
         content["provider"]["dragoman"]["npm"] = self._package
         content |= {"permission": {"*": "allow"}, "autoupdate": False}
+        models = stage.folder / "models.json"
+        models.write_text("{}", "utf-8")
         return Start(
             [stage.program("opencode"), "run", prompt],
-            spec.variables | {"OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+            {
+                **spec.variables,
+                "OPENCODE_CONFIG_CONTENT": json.dumps(content),
+                # A list of all models and plugins of others take 40 per cent of the time of a run; test_run.py
+                # starts it with both.
+                "OPENCODE_MODELS_PATH": str(models),
+                "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+                "OPENCODE_PURE": "1",
+            },
         )
 
 
@@ -145,8 +155,8 @@ class QwenCode:
         settings.write_text(block("Qwen Code", "json", url, model), "utf-8")
         return Start(
             [stage.program("qwen"), "-p", prompt, "--approval-mode", "yolo"],
-            # It would ask a proxy for loopback too.
-            {"HTTPS_PROXY": "", "HTTP_PROXY": ""},
+            # It would ask a proxy for loopback too, and start itself again for more memory.
+            {"HTTPS_PROXY": "", "HTTP_PROXY": "", "QWEN_CODE_NO_RELAUNCH": "true"},
         )
 
 
@@ -172,8 +182,14 @@ class GeminiCli:
         flags = ["--approval-mode", "yolo", "--skip-trust"]
         return Start(
             [stage.program("gemini"), "-p", prompt, *flags],
-            # It would ask a proxy for loopback too.
-            {**spec.variables, variable: str(stage.home), "HTTPS_PROXY": "", "HTTP_PROXY": ""},
+            {
+                **spec.variables,
+                variable: str(stage.home),
+                # It would ask a proxy for loopback too, and start itself again for more memory.
+                "HTTPS_PROXY": "",
+                "HTTP_PROXY": "",
+                "GEMINI_CLI_NO_RELAUNCH": "true",
+            },
         )
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 FOLDER_VARIABLE = "DRAGOMAN_AGENTS"  # set by tools/agents.py
 ALONE_VARIABLE = "DRAGOMAN_AGENTS_ALONE"  # the same; set if only loopback can be reached
@@ -45,6 +45,12 @@ class Stage:
         self.home.mkdir()
         self.work.mkdir()
         self.installed = Path(os.environ[self.variable])
+
+    def part(self, name: str) -> Self:
+        """Return another stage inside the folder of this one."""
+        folder = self.folder / name
+        folder.mkdir()
+        return type(self)(folder)
 
     @property
     def environ(self) -> dict[str, str]:

@@ -10,4 +10,5 @@ class TestContinue(Scenarios):
     program = Continue()
     # It asks for two minutes, 33 times, whatever the failure, and has no setting against it.
     lasting = ("error:500", "error-first", "error-in")
+    patient = True
     most_requests = 40

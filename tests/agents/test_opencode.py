@@ -7,7 +7,8 @@ pytest_generate_tests = parametrize
 
 
 class Failing(Scenarios):
-    lasting = ("error:500", "error-first", "error-in")  # it asks again for a minute each time
+    lasting = ("error:500", "error-first", "error-in")
+    patient = True  # it asks again for a minute
 
 
 class TestMessages(Failing):

@@ -10,4 +10,5 @@ class TestQwenCode(Scenarios):
     program = QwenCode()
     passing = ("error:503",)  # what breaks inside a stream it tells, and asks no second time
     lasting = ("error:500", "error-first", "error-in", "cut:700")
+    patient = True
     most_requests = 16  # 14 times within a minute, if the stream does not begin

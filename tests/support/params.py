@@ -48,8 +48,8 @@ def _validate_gemini(body: dict[str, Any]) -> None:
     for before, after in itertools.pairwise(contents):
         calls = [part["functionCall"] for part in before["parts"] if "functionCall" in part]
         results = [one["functionResponse"] for one in after["parts"] if "functionResponse" in one]
-        assert [(one["id"], one["name"]) for one in calls] == [
-            (one["id"], one["name"]) for one in results
+        assert [(one.get("id"), one["name"]) for one in calls] == [
+            (one.get("id"), one["name"]) for one in results
         ]
 
 

@@ -134,3 +134,14 @@ def test_quick_cells_hold_every_agent_and_every_dialect_but_nothing_direct() -> 
         (agent, column) for agent in agents for column in hard_results.upstreams_of(agent)
     }
     assert set(SITUATIONS) == {situation for _, situation, _ in quick}
+
+
+def test_quick_cells_hold_every_situation_with_every_dialect_that_all_agents_meet() -> None:
+    quick = [cell for cell in hard_results.every_cell() if hard_results.is_quick(cell)]
+    # One agent fewer runs these.
+    lasting = {situation for situation in SITUATIONS if situation.endswith("always")}
+
+    for situation in SITUATIONS:
+        columns = {column for _, one, column in quick if one == situation}
+        expected = 2 if situation in lasting else len(FIXED_PATHS)
+        assert len(columns & set(FIXED_PATHS)) == expected, situation
