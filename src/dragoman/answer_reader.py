@@ -1,4 +1,4 @@
-"""The front door for programs that want events instead of another dialect's bytes.
+"""Reads answers of any dialect as events, for programs that need no bytes of another dialect.
 
     reader = AnswerReader(source="chat", model="kimi-k2", request=request)
     events = reader.feed(data)      # any chunking
@@ -85,7 +85,7 @@ class AnswerReader:
         return self._through(self._reader.feed(data))
 
     def close(self) -> list[Event]:
-        """End of input: return what was held back, and how the answer ended."""
+        """End the input: return what was held back, and how the answer ended."""
         if self._closed:
             raise MisuseError("close after close")
         self._closed = True

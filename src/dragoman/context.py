@@ -76,7 +76,7 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     # The answer keeps the upstream's id, model and time: what a same-dialect relay writes itself must
     # fit the bytes it passes on.
     keep_identity: bool = False
-    continues: bool = False  # the shell sends the requests that continue a paused answer
+    continues: bool = False  # the caller sends the requests that continue a paused answer
     previous_id: str = ""  # of the answer that this one goes on from, if it was kept here
     seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
     created: int = 0  # Unix seconds; 0: the upstream's

@@ -75,7 +75,7 @@ class Sealer:
 
     Args:
         key: The secret key; any bytes.
-        limits: Where `max_envelope_bytes` comes from.
+        limits: Its `max_envelope_bytes` limits each envelope.
     """
 
     def __init__(self, key: bytes, *, limits: Limits = DEFAULT_LIMITS) -> None:

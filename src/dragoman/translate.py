@@ -1,4 +1,4 @@
-"""The front door for answers: streams and bodies from an upstream's dialect into a client's.
+"""Translates answers, streamed or complete, from an upstream's dialect into a client's.
 
     translator = Translator(source="chat", target="anthropic")
     out = translator.feed(data)      # any chunking
@@ -73,7 +73,7 @@ class TranslatedBody(Struct, frozen=True):
     Attributes:
         body: The body for the client.
         answer: The same answer, as a value.
-        status: Of an error, if the answer is one.
+        status: The HTTP status for the client: 200, or that of the error that the upstream sent.
         losses: What was not carried over unchanged.
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
         given: Ids that the client may name later; collected with `notes_ids` only.
@@ -83,7 +83,7 @@ class TranslatedBody(Struct, frozen=True):
 
     body: bytes
     answer: Answer
-    status: int = 200  # of an error, if the answer is one
+    status: int = 200
     losses: tuple[Loss, ...] = ()
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
     given: frozenset[str] = frozenset()  # ids that the client may name later
@@ -94,6 +94,11 @@ class TranslatedBody(Struct, frozen=True):
 class Translator:
     """Translate one streamed answer.
 
+    Feed it the upstream's bytes in chunks of any size, forward what it returns, and call `close` at the end.  A failure
+    of the upstream never raises: the client gets an error in its dialect, and `outcome` is a `Fault`.  It holds
+    only what waits for its end (an event, a parallel call, a marker) and, for a Responses client, the answer so far, which
+    the last event repeats; `limits` bounds both.
+
     Args:
         source: The upstream's dialect.
         target: The client's dialect.
@@ -101,9 +106,18 @@ class Translator:
         native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Make stages that see all events that the client gets, and change none.
-        continues: An answer that its upstream pauses is not ended: see `paused`, `resume` and `give_up`.
+        watchers: Functions that make stages which see every event that the client gets, and change none.
+        continues: Do not end an answer that its upstream pauses: see `paused`, `resume` and `give_up`.
         **options: What is known of the exchange; see `ExchangeOptions`.
+
+    Raises:
+        ConfigError: There is no such dialect, profile or format.
+
+    Example:
+        translator = Translator(source="chat", target="anthropic", model="kimi-k2")
+        for chunk in upstream:
+            client.write(translator.feed(chunk))
+        client.write(translator.close())
     """
 
     def __init__(  # noqa: PLR0913 -- where from, where to, and how
@@ -188,14 +202,14 @@ class Translator:
     def paused(self) -> Answer | None:
         """What the upstream sent before it paused; None if it did not.
 
-        With `continues` only.  The shell sends the request that `Dialect.continue_request` makes of it, calls
+        With `continues` only.  The caller sends the request that `Dialect.continue_request` makes of it, calls
         `resume` when the response begins and goes on feeding, or ends the answer with `give_up` or `fail`.
         """
         return None if self._continuation is None else self._continuation.paused
 
     @property
     def failure(self) -> Fault | None:
-        """Why the present response failed, if the client got nothing of it and the shell may ask again.
+        """Why the present response failed, if the client got nothing of it and the caller may repeat the request.
 
         The answer of a translator that was never paused has failed with it; after a pause the client has not seen it.
         """
@@ -205,12 +219,12 @@ class Translator:
 
     @property
     def repeatable(self) -> bool:
-        """Nothing of the present response was written, so the shell may ask again."""
+        """True if nothing of the present response was written, so the caller may repeat the request."""
         return not self.begun or (self._continuation is not None and self._continuation.waits)
 
     @property
     def halted(self) -> bool:
-        """The rest of the present response is not needed: the answer ended, or waits for another response."""
+        """True if the rest of the present response is not needed: the answer ended, or waits for another response."""
         if self.outcome is not None:
             return True
         return self._continuation is not None and self._continuation.halted
@@ -250,7 +264,7 @@ class Translator:
 
     @property
     def empty(self) -> bool:
-        """The answer came to its normal end without any content."""
+        """True if the answer came to its normal end without any content."""
         ended = self.outcome
         return (
             not self._wrote_content
@@ -262,12 +276,12 @@ class Translator:
     def held(self) -> int:
         """How many bytes wait for the end of their event, or of a body that came instead of a stream.
 
-        The `feed` or `close` that ends them works on all of them: a shell may want to do that elsewhere.
+        The `feed` or `close` that ends them processes all of them at once: a caller may run that in a thread.
         """
         return self._reader.held
 
     def feed(self, data: bytes, /) -> bytes:
-        """Take bytes of the upstream and return bytes for the client."""
+        """Translate bytes of the upstream, and return bytes for the client."""
         if self._closed:
             raise MisuseError("feed after close")
         if self.outcome is not None:
@@ -281,7 +295,7 @@ class Translator:
         return self._render(self._through_stages(events))
 
     def close(self) -> bytes:
-        """End of the upstream's stream: return what was held back and how it ended."""
+        """End the input: return what was held back, and the end of the answer or an error for the client."""
         if self._closed:
             raise MisuseError("close after close")
         self._closed = True
@@ -297,7 +311,7 @@ class Translator:
         return self._render(self._through_stages(events))
 
     def fail(self, fault: Fault) -> bytes:
-        """End the answer with a failure that the shell found (a timeout, a lost connection)."""
+        """End the answer with a failure that the caller detected (a timeout, a lost connection)."""
         if self.outcome is not None:
             return b""
         if self._continuation is not None and self._continuation.waits:

@@ -107,7 +107,7 @@ class RequestOptions(TypedDict, total=False):
     """The target of a request, and which changes of the request are allowed."""
 
     profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
-    continues: bool  # the shell sends the requests that continue a paused answer; see `Translator`
+    continues: bool  # the caller sends the requests that continue a paused answer; see `Translator`
     model: str  # the upstream's name for the model; without one the client's
     strict: bool  # what would be a loss of meaning is refused instead
     repair_history: bool  # orphan tool results become text instead of an error
@@ -460,7 +460,7 @@ def _concerns(loss: Loss, fields: Collection[str]) -> bool:
 
 
 def error_response(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
-    """Turn one of our errors about a client's request into a response: its status and body.
+    """Turn an error about a client's request into a response in the client's dialect: its status and body.
 
     Args:
         error: What `translate_request` raised.

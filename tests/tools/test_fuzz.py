@@ -144,6 +144,14 @@ def test_missing_text_is_excused_by_a_loss_or_a_failure_that_names_it() -> None:
     assert find_lost("chat", case.stream, [*events, truncated])
 
 
+def test_text_behind_a_last_event_that_only_its_name_shows_is_not_looked_for() -> None:
+    text = b'data: {"type":"response.output_text.delta","delta":"%s"}\n\n'
+    last = b'event: response.completed\ndata: {"response":{}}\n\n'
+
+    assert "" == find_lost("responses", text % b"a" + last + text % b"b", [TextDelta(0, "a")])
+    assert "text: 'b'" == find_lost("responses", text % b"a" + text % b"b", [TextDelta(0, "a")])
+
+
 def test_a_malformed_event_excuses_the_text_of_one_event() -> None:
     def event(text: str) -> bytes:
         return b'data: {"choices":[{"delta":{"content":"%s"}}]}\n\n' % text.encode()

@@ -116,7 +116,7 @@ def _canonical(text: str) -> str:
 def _pieces(dialect: str, stream: bytes) -> Iterator[Piece]:
     """Return what the model wrote, up to the end of the answer."""
     take = _TAKERS[dialect]
-    for data in _events(stream):
+    for name, data in _events(stream):
         if data.startswith("[DONE]"):
             return
         try:
@@ -124,19 +124,24 @@ def _pieces(dialect: str, stream: bytes) -> Iterator[Piece]:
         except (ValueError, RecursionError):
             continue
         yield from take(event)
-        if isinstance(event, dict) and event.get("type") in _LAST:
+        # Some peers send the type on the line of the event's name alone.
+        if isinstance(event, dict) and event.get("type", name) in _LAST:
             return
 
 
-def _events(stream: bytes) -> Iterator[str]:
-    data: list[str] = []
+def _events(stream: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the name and the data of each event."""
+    name, data = "", list[str]()
     for line in _LINE.split(stream.decode("utf-8-sig", "replace"))[:-1]:
         field, _, value = line.partition(":")
         if field == "data":
             data.append(value.removeprefix(" "))
-        elif not line and data:
-            yield "\n".join(data)
-            data = []
+        elif field == "event":
+            name = value.removeprefix(" ")
+        elif not line:
+            if data:
+                yield name, "\n".join(data)
+            name, data = "", []
 
 
 _LAST: Final = ("message_stop", "response.completed", "response.incomplete")

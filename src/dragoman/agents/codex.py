@@ -1,4 +1,4 @@
-"""Codex: flags that override its `config.toml`; the rest of that file stays in force."""
+"""Codex: flags that override its `config.toml`; all other settings of that file still apply."""
 
 from collections.abc import Mapping
 from typing import Final

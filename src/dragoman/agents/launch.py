@@ -1,4 +1,4 @@
-"""Starting an agent, or showing the shell lines to users who start it themselves."""
+"""Starts an agent, or prints the shell lines for users who start it themselves."""
 
 import os
 import shlex

@@ -72,14 +72,14 @@ def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Ve
 
 
 class Checker:
-    """Judge one stream, cut anywhere.
+    """Check whether one stream is legal in its dialect; its chunks may have any size.
 
     Continues after a violation, so that a user sees several at once.  Raises `TooLargeError` when the stream
     exceeds a limit, and no other error for any bytes; it cannot be used after that.
 
     Args:
-        dialect: What the stream claims to be: `chat`, `anthropic`, `responses` or `gemini`.
-        limits: What the stream may hold.
+        dialect: The dialect of the stream: `chat`, `anthropic`, `responses` or `gemini`.
+        limits: How much the stream may hold.
     """
 
     def __init__(self, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -118,7 +118,7 @@ class Checker:
         return self._take()
 
     def close(self) -> list[Violation]:
-        """End of input: return what shows only now."""
+        """End the input: return the violations that only the end shows."""
         if self._dead or self._ending is not None:
             raise MisuseError("close after the end or after an error")
         self._dead = True

@@ -99,7 +99,7 @@ class ToolLoop:
         limits: When the loop stops by itself; see `LoopLimits`.
         on_event: Called with each event of an answer as it arrives, for example to show text.
         clock: Returns increasing seconds; `time.monotonic` by default.
-        **options: The last three, as keyword arguments.
+        **options: `limits`, `on_event` and `clock`, as keyword arguments.
 
     Example:
         loop = ToolLoop(client, request("What is the weather in Rome?", tools=[get_weather]))

@@ -43,7 +43,7 @@ def dialect(name: str) -> Dialect:
     """Return a dialect by its name.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no dialect has this name.
     """
     found = _loaded.get(name)
     if found is not None:

@@ -278,12 +278,12 @@ class StreamReader:
         ]
 
     def close(self) -> list[Event]:
-        """End of input: return what was held back, and how the turn ended."""
+        """End the input: return what was held back, and how the turn ended."""
         self._close()
         return self._assembler.take()
 
     def close_units(self) -> list[Unit]:
-        """End of input, with the bytes that are left."""
+        """End the input; return the bytes that are left."""
         self._close()
         raws, self._raw = self._raw, []
         return [Unit(b"".join(raws), self._assembler.take())]

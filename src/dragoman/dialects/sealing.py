@@ -1,4 +1,4 @@
-"""Foreign reasoning state into envelopes, and out of them again: the same for every dialect."""
+"""Puts reasoning state of other vendors into envelopes and takes it out, the same for every dialect."""
 
 from collections.abc import Sequence
 

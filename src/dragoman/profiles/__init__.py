@@ -25,7 +25,7 @@ def profile(name: str) -> Profile:
         name: The name or alias; docs/upstreams.md lists them.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no profile has this name.
     """
     wanted = name.strip().lower()
     found = PROFILES.get(ALIASES.get(wanted, wanted))

@@ -1,4 +1,4 @@
-"""Schemas for Gemini's endpoint, which knows an older and smaller language than JSON Schema.
+"""Rewrites schemas for Gemini, which accepts an older and smaller language than JSON Schema.
 
 It refuses a whole request because of one keyword that it does not know.  So keywords that have an equivalent are
 rewritten (references, `const`, `allOf`, exclusive bounds, unions with null), and the others are left out.

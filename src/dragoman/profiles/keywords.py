@@ -1,4 +1,4 @@
-"""JSON Schema as a tree: where it holds schemas, and what is known of one.
+"""The keywords of JSON Schema: which of them hold schemas, and what a schema allows.
 
 Schemas and data look alike: a property may be called `format`, and `enum` may hold an object with a
 `type`.  The tables say which keywords hold schemas; nothing else is walked.

@@ -41,23 +41,25 @@ _CHAT_KINDS: Final[dict[str, frozenset[str]]] = {
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Facts about one upstream.  The defaults are those of a careful unknown Chat server.
+    """Facts about one upstream; a description without a subject is about it.
+
+    The defaults are safe for an unknown Chat server.
 
     Attributes:
         name: The profile's name.
         description: One line: what this is.
         vendor: The vendor whose opaque state it understands; empty: its own name.
-        think_tags: `<think>` inside the text.
-        cumulative: Each delta repeats the whole text so far.
+        think_tags: Whether `<think>` tags in the text are reasoning; `implicit_open`: it sends only the closing tag.
+        cumulative: Repeats the whole text so far in each delta.
         lenient_eof: A stream that ends after complete tool calls counts as finished.
-        truncation_unreported: A response that reached its limit ends as one that is complete.
+        truncation_unreported: Ends a response that reached its limit as if it were complete.
         signs_calls: May send state that signs a tool call, right after the call's header.
         requires_call_signatures: Refuses calls of the current turn without the state that signs them.
         pauses: May end any answer with a token that continues it.
         tool_calls: "whole" holds each call until it is complete.
         max_tokens_field: The Chat field of the output limit.
         max_output_tokens: Larger values are clamped to this.
-        default_max_output: Where the dialect demands a limit and the client gave none.
+        default_max_output: The output limit to send if the dialect demands one and the client gave none.
         stream_usage: Knows `stream_options.include_usage`.
         supports_store: Knows `store` and other fields of OpenAI's platform.
         user_field: The field for the user's id.
@@ -73,8 +75,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         merge_system: Wants one leading system message and no other.
         alternate_roles: Wants user and assistant to alternate.
         user_after_tool: Takes a user message directly after a tool's result.
-        content_parts: "string": text only, joined.
-        tool_content: Content of a tool message.
+        content_parts: "string": accepts only text, as one string.
+        tool_content: The form of a tool message's content.
         tool_images: Where images of a tool result go: into the result, a user message after it, or a
             placeholder text.
         empty_assistant_content: How an assistant message without text is written.
@@ -88,7 +90,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         supports_strict: Can enforce a tool's schema.
         supports_custom_tools: Accepts tools with free-form input.
         stream_args: Asks for the arguments of calls in pieces, where they are whole otherwise (Vertex).
-        schema_dialect: See `profiles.schema`.
+        schema_dialect: Which part of JSON Schema it accepts; see `dragoman.profiles.schema`.
         server_tools: Kinds of vendor-run tools that it has, each behind the API that has it, such as
             `responses/web_search`; without an API: those of its Messages, Responses and Gemini APIs.
         server_tools_beside_functions: Takes vendor-run tools and functions in one request.
@@ -96,12 +98,12 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
             them.
         search_domains: How many domains a web search may be limited to; with more, it is not limited.
         chat_search: How its Chat API is asked for a web search; empty: it has none.
-        mcp_credentials: May get the credentials that clients of other vendors have for MCP servers.  Set by a
-            route alone.
-        cached_search: What becomes of a search that its client limits to the vendor's cache, where there is no such
-            search: `drop`, or `live`.  Set by a route alone.
+        mcp_credentials: May get the credentials that clients of other vendors have for MCP servers.  Only a route
+            sets it.
+        cached_search: What happens to a search that its client limits to the vendor's cache, if it has no such
+            search: `drop`, or `live`.  Only a route sets it.
         vendor_tools: Has every tool of its dialect's vendor.
-        vendor_models: A model of its dialect's vendor brings the vendor's tools along.
+        vendor_models: Has the tools of its dialect's vendor for that vendor's models.
         betas: Takes the `anthropic-beta` header of a Messages client.
         json_schema: How a schema of the answer is sent.
         json_schema_with_tools: Takes a schema of the answer also if functions are declared.
@@ -121,7 +123,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         replay_reasoning: Which assistant turns get their reasoning back; "auto": as the model's family
             wants it.
         reasoning_field: The Chat field of its reasoning.
-        reasoning_filler: Put where the peer demands reasoning and there is none.
+        reasoning_filler: Text to send as reasoning where it demands reasoning and the history has none.
         carry_reasoning: Later calls of a tool chain repeat its last reasoning.
         signed_reasoning: Messages, Responses: takes back only what it signed itself.
         refuses_reasoning: Answers 400 to reasoning in the history: what a client of the same dialect sends
@@ -197,8 +199,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     search_options: tuple[str, ...] = ("allowed", "place", "context", "max_uses")
     search_domains: int = 20  # that a web search may be limited to; with more, it is not limited
     chat_search: ChatSearch = ""  # how its Chat API is asked for a web search
-    mcp_credentials: bool = False  # of clients of other vendors; set by a route alone
-    cached_search: Literal["drop", "live"] = "drop"  # where there is none; set by a route alone
+    mcp_credentials: bool = False  # of clients of other vendors; only a route sets it
+    cached_search: Literal["drop", "live"] = "drop"  # where there is none; only a route sets it
     vendor_tools: bool = False  # has every tool of its dialect's vendor
     vendor_models: bool = False  # a model of its dialect's vendor brings the vendor's tools along
     betas: bool = True  # takes the `anthropic-beta` header of a Messages client

@@ -1,4 +1,4 @@
-"""Tool schemas in the flavours of JSON Schema that upstreams accept.
+"""Rewrites schemas to the part of JSON Schema that an upstream accepts.
 
 Pure and deterministic: the same schema gives the same bytes, and one that needs no change is returned
 as the same object, so that prefix caches stay warm.  Knows keywords; must not know any dialect.

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects import encoding
+from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import answer_writers, quirks, truncation
@@ -29,6 +31,7 @@ from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
 JSON: Final = "application/json"
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Any])
 _PAGE: Final = b"<html><body><h1>Error %d</h1>The simulator's proxy.</body></html>\n"
 _MOST_SINGLE: Final = 1_000_000  # bytes up to which `chunk:byte` writes each byte separately
 
@@ -59,7 +62,11 @@ def read(dialect: DialectName, body: bytes, *, as_list: bool = False) -> Receive
     """
     request = _decode(dialect, body)
     _refuse_what_is_not_played(request)
-    fields: Fields = msgspec.json.decode(body)
+    try:
+        fields: Fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a broken character: U+FFFD, as servers do
+        fields = encoding.cleaned(decode(_FIELDS, body))
+        request = _decode(dialect, msgspec.json.encode(fields))
     back: list[Json] = []
     if size := sent_back(dialect, fields):
         # The model answers the request that began the answer.
@@ -90,9 +97,9 @@ def _decode(dialect: DialectName, body: bytes) -> Request:
         MalformedError: it does not fit the dialect; the error carries the path.
         TooLargeError: it exceeds `max_request_bytes`.
     """
-    decode = find_dialect(dialect).decode_request
+    decode_request = find_dialect(dialect).decode_request
     try:
-        return decode(body, sealer=None, limits=DEFAULT_LIMITS)
+        return decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
     except MalformedError as error:
         if error.path != "$.generationConfig.responseModalities":
             raise
@@ -102,7 +109,7 @@ def _decode(dialect: DialectName, body: bytes) -> Request:
         if not isinstance(config, dict) or not isinstance(wanted, list):
             raise
         config["responseModalities"] = [one for one in wanted if str(one).upper() != "IMAGE"]
-        return decode(msgspec.json.encode(fields), sealer=None, limits=DEFAULT_LIMITS)
+        return decode_request(msgspec.json.encode(fields), sealer=None, limits=DEFAULT_LIMITS)
 
 
 def seed_of(dialect: str, body: bytes) -> str:
@@ -226,7 +233,7 @@ def _first(writes: Sequence[bytes], left: int) -> Iterator[bytes]:
 
 def _refuse_what_is_not_played(request: Request) -> None:
     if request.count != 1:
-        raise MalformedError("the simulator gives one answer a request", path="$.n")
+        raise MalformedError("the simulator writes one answer for each request", path="$.n")
     if request.previous_id:
         reason = f"no response `{request.previous_id}`: the simulator keeps none"
         code = "previous_response_not_found"

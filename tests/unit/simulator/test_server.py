@@ -217,6 +217,14 @@ def test_other_form_than_was_asked_for(dialect: str, stream: bool) -> None:
 
 
 @each_dialect
+def test_half_a_character_is_replaced(dialect: str) -> None:
+    got = ask(dialect, question(dialect, text="a\ud800", stream=False))
+
+    assert 200 == got.status
+    assert "You said: a\ufffd" in got.body.decode()
+
+
+@each_dialect
 @pytest.mark.parametrize(
     ("path", "value"),
     [("model", 7), ("tools", "none"), ("messages", 1), ("input", 1), ("contents", 1)],
