@@ -4,7 +4,7 @@
 
 Needs valgrind.  One connection sends requests one after the other: some that are not counted, and then those that are.
 `--libraries` also prints the share of each library: `_core` is msgspec, so JSON; the interpreter is `libpython` or `python`.
-`--record` records every exchange; the process that writes recordings is not counted.
+`--record` records every exchange, and also counts the process that writes recordings.
 `--profiles` names a folder for callgrind's profiles of each case, for `callgrind_annotate`.
 """
 
@@ -15,11 +15,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tools.bench.processes import Bench, Cores, serving
+from tools.bench.processes import Bench, Cores, children, cpu_seconds, serving
 from tools.bench.traffic import WORKLOADS, request_bytes
 
 from dragoman.dialects import DIALECT_NAMES, dialect
@@ -35,6 +36,7 @@ _LIBRARY: Final = re.compile(
 _COST: Final = frozenset("0123456789+-*")  # begins a line with a cost
 _MOST_LIBRARIES: Final = 8
 _SECONDS: Final = 300.0  # for a response: a process under valgrind is slow
+_IDLE_SECONDS: Final = 1.0  # after which a process has no work left
 
 
 def main() -> int:
@@ -58,26 +60,40 @@ def main() -> int:
             program += ["--record", str(folder / "recordings")] if options.record else []
             if options.relay:
                 program = ["tools.bench.relay", bench.address + dialect(options.upstream).path]
-            out = f"--callgrind-out-file={folder}/out"
-            arguments = ["--tool=callgrind", out, sys.executable, "-m", *program]
+            arguments = ["--tool=callgrind", f"--callgrind-out-file={folder}/out.%p"]
+            arguments += ["--trace-children=yes"] if options.record else []
+            arguments += [sys.executable, "-m", *program]
             log = folder / "valgrind.log"
             cores = Cores(apart=False)
             with serving(arguments, log, cores, measured=True, python="valgrind") as server:
+                processes = {"": server.process}
+                if options.record:
+                    (processes["writer-"],) = children(server.process)
                 for client in options.client:
                     for case in options.cases:
                         ask(server.port, case, client, _WARMING)
-                        _control("--zero", server.process)
+                        _control_all("--zero", processes)
                         ask(server.port, case, client, _COUNTED)
-                        _control("--dump", server.process)
-                        dumped = max(folder.glob("out.*"), key=lambda one: one.stat().st_mtime_ns)
-                        total = sum(map(int, _SUMMARY.findall(dumped.read_text())))
-                        name = f"{case}-{options.upstream}-{client}"
-                        print(f"{name}: {total / _COUNTED:,.0f}", flush=True)
-                        if options.libraries:
-                            print_libraries(dumped.read_text())
-                        if options.profiles is not None:
-                            shutil.copy(dumped, options.profiles / name)
+                        _control_all("--dump", processes)
+                        for prefix, process in processes.items():
+                            name = f"{prefix}{case}-{options.upstream}-{client}"
+                            _print(name, _dumped(folder, process), options)
     return 0
+
+
+def _print(name: str, dumped: Path, options: argparse.Namespace) -> None:
+    profile = dumped.read_text()
+    total = sum(map(int, _SUMMARY.findall(profile)))
+    print(f"{name}: {total / _COUNTED:,.0f}", flush=True)
+    if options.libraries:
+        print_libraries(profile)
+    if options.profiles is not None:
+        shutil.copy(dumped, options.profiles / name)
+
+
+def _dumped(folder: Path, process: int) -> Path:
+    """Return the last profile of a process."""
+    return max(folder.glob(f"out.{process}.*"), key=lambda one: one.stat().st_mtime_ns)
 
 
 def print_libraries(profile: str) -> None:
@@ -104,8 +120,13 @@ def library_counts(profile: str) -> "Counter[str]":
     return counts
 
 
-def _control(what: str, process: int) -> None:
-    subprocess.run(["callgrind_control", what, str(process)], check=True, capture_output=True)
+def _control_all(what: str, processes: dict[str, int]) -> None:
+    """Do something with the counts of all processes, when they have no work left."""
+    for process in processes.values():
+        used = -1.0
+        while used != (used := cpu_seconds(process)):
+            time.sleep(_IDLE_SECONDS)
+        subprocess.run(["callgrind_control", what, str(process)], check=True, capture_output=True)
 
 
 def ask(port: int, case: str, client: str, times: int) -> None:
