@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -404,6 +406,74 @@ def test_an_exchange_that_cannot_be_shown(
     )
     page.goto(f"{story.url}/inspector/exchanges/{ID}")
     expect(page.locator("#main .state b")).to_contain_text(words)
+
+
+# Prints the address of every answer whose status line has arrived.
+_SAY_HEADS = """
+const real = window.fetch;
+window.fetch = async (...request) => {
+  const response = await real(...request);
+  console.log("head of", response.url);
+  return response;
+};
+"""
+
+
+@pytest.fixture
+def half_answers() -> Iterator[tuple[str, threading.Event]]:
+    """A server that sends half of each answer; the connection closes when the event is set."""
+    release = threading.Event()
+
+    class Half(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the name that the class demands
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"row":')
+            self.wfile.flush()
+            release.wait(30)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Half) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", release
+        release.set()
+        server.shutdown()
+        thread.join()
+
+
+def test_an_exchange_whose_answer_is_cut_off_can_be_tried_again(
+    watched: Watched, story: Served, half_answers: tuple[str, threading.Event]
+) -> None:
+    address, release = half_answers
+    release.set()
+    page = watched.page()
+    watched.expected.append("Failed to load resource")
+    page.route(
+        f"**/inspector/api/exchanges/{ID}?*", lambda route: route.continue_(url=address), times=1
+    )
+    page.goto(f"{story.url}/inspector/exchanges/{ID}")
+    expect(page.locator("#main .state b")).to_contain_text("The gateway does not answer")
+    expect(page.get_by_role("button", name="Try now")).to_be_visible()
+
+
+def test_a_page_that_is_left_while_an_answer_arrives_reports_no_error(
+    watched: Watched, story: Served, half_answers: tuple[str, threading.Event]
+) -> None:
+    address, _ = half_answers
+    page = watched.page()
+    page.route(
+        f"**/inspector/api/exchanges/{ID}?*", lambda route: route.continue_(url=address), times=1
+    )
+    page.add_init_script(_SAY_HEADS)
+    with page.expect_console_message(lambda line: "head of" in line.text and ID in line.text):
+        page.goto(f"{story.url}/inspector/exchanges/{ID}")
+    page.get_by_role("link", name="Playground").click()
+    expect(page).to_have_title(re.compile("Playground"))
 
 
 VENDOR_CALL: dict[str, Any] = {

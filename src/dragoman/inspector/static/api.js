@@ -16,17 +16,29 @@ export class ApiError extends Error {
 
 async function request(path, options) {
   let response;
+  let text;
   try {
     response = await fetch(BASE + path, { credentials: "same-origin", ...options });
+    text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "unreachable", "The gateway does not answer.");
   }
   if (response.status === 204) return null;
-  const body = await response.json().catch(() => null);
-  if (response.ok) return body;
+  const body = parsed(text);
+  if (response.ok && body !== undefined) return body;
   const problem = body?.error ?? {};
-  throw new ApiError(response.status, problem.code ?? "", problem.message ?? `The gateway answered ${response.status}.`);
+  const words = response.ok ? "The answer is not JSON." : `The gateway answered ${response.status}.`;
+  throw new ApiError(response.status, problem.code ?? "", problem.message ?? words);
+}
+
+/** @returns {*} the decoded JSON; undefined if it is none, as from a proxy before the gateway */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /**
