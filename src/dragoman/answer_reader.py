@@ -24,12 +24,12 @@ from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
+    DeltaRun,
     Event,
     Fault,
     Finish,
     ReasoningDelta,
     TextDelta,
-    TextRun,
     Usage,
     expand_runs,
 )
@@ -111,7 +111,7 @@ class AnswerReader:
             cls = type(event)
             if cls in _TEXT:
                 continue
-            if cls is TextRun:
+            if cls is DeltaRun:
                 runs = True
                 continue
             if isinstance(event, Usage):

@@ -38,6 +38,7 @@ from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
     BlockStart,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
@@ -47,7 +48,6 @@ from dragoman.turn.events import (
     ReasoningDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -60,7 +60,7 @@ from dragoman.turn.stages import (
 Watcher: TypeAlias = Callable[[Exchange], Stage]
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
-_PLAIN_TEXT: Final = frozenset({TextDelta, TextRun})
+_PLAIN_TEXT: Final = frozenset({TextDelta, DeltaRun})
 _DELTAS: Final = _PLAIN_TEXT | {ReasoningDelta, ArgsDelta}
 # Events that may come before the first content of an answer, or alone in a failed one.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})

@@ -14,7 +14,7 @@ from dragoman.recorder.frames import (
     encode_batch,
     encode_meaning,
 )
-from dragoman.turn.events import Fault, FaultKind, TextDelta, TextRun
+from dragoman.turn.events import DeltaRun, Fault, FaultKind, TextDelta
 
 FRAMES = (
     (Came(1, 0.5), b"data: \xff\n\n"),
@@ -45,7 +45,7 @@ def test_frames_come_out_as_they_went_in(size: int) -> None:
 
 
 def test_the_meaning_of_a_read_is_one_json_array_with_runs_as_their_deltas() -> None:
-    events = (TextRun(0, [b"a", b"\\u00e9"], "a\u00e9"), TextDelta(0, "b"))
+    events = (DeltaRun(0, [b"a", b"\\u00e9"], TextDelta(0, "a\u00e9")), TextDelta(0, "b"))
 
     frame, data = encode_meaning(3, events)
     deltas = json.loads(data)

@@ -17,7 +17,7 @@ from dragoman.recorder.lines import (
     encode_events,
     encode_line,
 )
-from dragoman.turn.events import Fault, FaultKind, TextDelta, TextRun
+from dragoman.turn.events import DeltaRun, Fault, FaultKind, TextDelta
 
 LINES = (
     Attempt(at=1.5, upstream="u", model="m", url="http://h/v1", headers={}, body=Payload(b"{}")),
@@ -44,7 +44,7 @@ def test_what_is_not_a_line_is_refused(data: bytes) -> None:
 
 
 def test_a_run_of_text_is_written_as_its_deltas() -> None:
-    run = TextRun(0, [b"a", b"\\n"], "a\n")
+    run = DeltaRun(0, [b"a", b"\\n"], TextDelta(0, "a\n"))
 
     assert [TextDelta(0, "a"), TextDelta(0, "\n")] == run.deltas()
     assert [

@@ -14,22 +14,24 @@ from dragoman.redaction import Blotter
 from dragoman.turn.events import (
     TEXT,
     BlockStart,
+    DeltaRun,
     Event,
     Finish,
     FinishReason,
     TextDelta,
-    TextRun,
 )
 
 WORDS = ("the", " quick", "brown\n", '"fox"', "größe", "\\", "a", "😀", "\t", "{}", "text")
 SECRET = "client-credential-of-many-letters"
 
 
-def run_of(texts: list[str]) -> TextRun:
-    return TextRun(0, [msgspec.json.encode(one)[1:-1] for one in texts], "".join(texts))
+def run_of(texts: list[str]) -> DeltaRun:
+    return DeltaRun(
+        0, [msgspec.json.encode(one)[1:-1] for one in texts], TextDelta(0, "".join(texts))
+    )
 
 
-def texts_in(run: TextRun) -> Texts:
+def texts_in(run: DeltaRun) -> Texts:
     frame, data = frames.encode_meaning(1, [run])
     found = texts_of(data[frame.run : frame.run_end])
     assert found is not None

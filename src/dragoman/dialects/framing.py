@@ -14,6 +14,7 @@ from msgspec import structs
 
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import check_complete, check_json, valid_utf8
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import excerpt, html_fault
 from dragoman.dialects.text_runs import (
     MAX_RUN_BYTES,
@@ -22,15 +23,19 @@ from dragoman.dialects.text_runs import (
     template_of,
 )
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
+from dragoman.turn.answer import delta_text
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import (
     TRUNCATED,
+    ArgsDelta,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
+    ReasoningDelta,
     TextDelta,
-    TextRun,
     expand_runs,
+    inner_texts,
 )
 from dragoman.wire.sse import Frame, SSEReader
 
@@ -393,35 +398,25 @@ class StreamReader:
         if template is None or not block.startswith(template.before, at) or not self._is_open():
             return 0
         bodies, text, end = template.texts(block, at, self._sse.frames_left)
+        if self._others and text.endswith(","):
+            # A comma waits for what follows it, so its frame is read alone.
+            end -= len(template.split(block[at:end])[-1])
+            text = text[: -len(inner_texts([bodies.pop()])[0])]
         if not bodies:
             return 0
         self._templates_left = _MAX_TEMPLATES
         self._sse.skip(len(bodies))
-        index, several = self._text_block, len(bodies) > 1
-        run = TextRun(index, bodies, text) if several else TextDelta(index, text)
-        if not self._others:
-            self._frames.add_text(len(text))
-            self._assembler.out.append(run)
-            if self._keep_raw:
-                self._end_step(end, template if several else None)
-            return end
-        add, assembler = self._frames.add_more, self._assembler
-        passed = count = 0  # frames of which nothing is held back, and the events up to there
-        texts = [delta.text for delta in run.deltas()] if isinstance(run, TextRun) else [text]
-        for number, one in enumerate(texts, 1):
-            add(one)
-            if self._keep_raw and not assembler.holding:
-                passed, count = number, len(assembler.out)
-        if passed:
-            waited, self._waits = self._waits, passed < len(texts)
-            size = end - at
-            if self._waits:
-                size = sum(map(len, template.split(block[at:end])[:passed]))
-            # Pieces of arguments may be cut elsewhere than their frames, because of a comma that waited.
-            pieces = template if assembler.in_reasoning else None
-            self._steps.append((at + size, count, pieces, waited))
+        out = self._assembler.out
+        count, several = len(out), len(bodies) > 1
+        if self._others:
+            self._frames.add_more(text)
         else:
-            self._waits = self._keep_raw
+            self._frames.add_text(len(text))
+            out.append(TextDelta(self._text_block, text))
+        if several and len(out) == count + 1:
+            out[-1] = _run_of(out[-1], bodies, text)
+        if self._keep_raw:
+            self._end_step(end, template if several else None)
         return end
 
     def _is_open(self) -> bool:
@@ -509,6 +504,16 @@ class StreamReader:
         if self._body_size > self._exchange.limits.max_response_bytes:
             raise TooLargeError("max_response_bytes", self._exchange.limits.max_response_bytes)
         body.append(data)
+
+
+def _run_of(delta: Event, bodies: list[bytes], text: str) -> Event:
+    """Return a delta as the run of its pieces; one that was repaired stays as it is."""
+    whole = delta_text(delta)
+    if not isinstance(delta, TextDelta | ReasoningDelta | ArgsDelta) or not whole.endswith(text):
+        return delta
+    if len(whole) > len(text):  # a comma waited
+        bodies[0] = encode(whole[: -len(text)])[1:-1] + bodies[0]
+    return DeltaRun(delta.index, bodies, delta)
 
 
 def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:

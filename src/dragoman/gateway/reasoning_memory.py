@@ -45,6 +45,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Channel,
+    DeltaRun,
     Event,
     Finish,
     Flavor,
@@ -55,7 +56,6 @@ from dragoman.turn.events import (
     ReasoningDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.request import (
@@ -88,7 +88,7 @@ Parts: TypeAlias = tuple[
 
 
 # Nearly all events of most answers.
-_UNWATCHED: Final = frozenset({TextDelta, TextRun, Start, Usage, Finish, Ping})
+_UNWATCHED: Final = frozenset({TextDelta, Start, Usage, Finish, Ping})
 _FUNCTION: Final = Flavor.FUNCTION  # to look up a member costs as much as to look for a call
 
 
@@ -136,7 +136,8 @@ class AnswerObserver:
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events."""
-        for event in events:
+        for one in events:
+            event = one.whole if type(one) is DeltaRun else one
             if type(event) in _UNWATCHED:
                 continue
             if type(event) is ArgsDelta:

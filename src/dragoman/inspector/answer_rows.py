@@ -26,6 +26,7 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -36,7 +37,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
     expand_runs,
 )
@@ -259,8 +259,8 @@ def _described(event: Event) -> tuple[str, str]:
             return "block", str(event.kind)
         case Citation():
             return "block", "citation"
-        case TextRun():
-            return "content", event.text
+        case DeltaRun():
+            return _described(event.whole)
 
 
 def usage_text(usage: Usage) -> str:

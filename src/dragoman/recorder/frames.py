@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.redaction import Secrets
-from dragoman.turn.events import Event, Fault, TextRun
+from dragoman.turn.events import DeltaRun, Event, Fault, TextDelta
 
 _LENGTHS: Final = struct.Struct(">QI")  # of the batch behind it, and of the MessagePack in it
 
@@ -138,17 +138,19 @@ def _clean(value: object) -> object:
 
 
 def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
-    """Return the frame of events and its bytes, a run of text as its deltas."""
-    if TextRun not in map(type, events):
+    """Return the frame of events and its bytes, a run as its deltas."""
+    if DeltaRun not in map(type, events):
         return Meant(exchange), _EVENTS.encode(events)
     parts: list[bytes] = []
     start = end = longest = 0
     size = 1  # the bracket
     for one in events:
-        if type(one) is TextRun:
+        if type(one) is DeltaRun and type(one.whole) is TextDelta:
             part = _encode_run(one)
             if len(one.bodies) > longest:
                 longest, start, end = len(one.bodies), size, size + len(part)
+        elif type(one) is DeltaRun:
+            part = _EVENTS.encode(one.deltas())[1:-1]
         else:
             part = _EVENTS.encode(one)
         parts.append(part)
@@ -156,7 +158,7 @@ def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes
     return Meant(exchange, start, end), b"[%b]" % b",".join(parts)
 
 
-def _encode_run(run: TextRun) -> bytes:
+def _encode_run(run: DeltaRun) -> bytes:
     begin = b'{"event":"text","index":%d,"text":"' % run.index
     return b'%b%b"}' % (begin, (b'"},' + begin).join(run.bodies))
 

@@ -36,6 +36,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -47,7 +48,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -125,9 +125,9 @@ class Splitter:
         if len(events) == 1:  # nearly always a delta that holds no marker
             event = events[0]
             cls = type(event)
-            if (
-                cls is self._passing or (cls is TextRun and self._passing is TextDelta)
-            ) and self._is_plain(event.text):  # type: ignore[union-attr]
+            if cls is DeltaRun:
+                cls = type(event.whole)  # type: ignore[union-attr]
+            if cls is self._passing and self._is_plain(event.text):  # type: ignore[union-attr]
                 return [event]
         elif self._is_plain_answer(events):
             return list(events)
@@ -148,13 +148,16 @@ class Splitter:
                 and (self._find_lead is None or not self._find_lead(text))
             ):
                 append(event)
-            elif cls is TextRun:
-                if self._passing is TextDelta and self._is_plain(event.text):  # type: ignore[union-attr]
+            elif cls is DeltaRun:
+                whole = type(event.whole)  # type: ignore[union-attr]
+                if whole is self._passing and self._is_plain(event.text):  # type: ignore[union-attr]
                     append(event)
-                    continue
-                self._feed(event.deltas())  # type: ignore[union-attr]
-                if self._blocks.failed is not None:
-                    return
+                elif whole is ArgsDelta:
+                    self._forward(event, event.index)  # type: ignore[union-attr]
+                else:
+                    self._feed(event.deltas())  # type: ignore[union-attr]
+                    if self._blocks.failed is not None:
+                        return
             elif cls in _UNSCANNED:
                 self._forward(event, event.index)  # type: ignore[union-attr]
             elif self._calling is not None and cls in _TEXTS:
@@ -186,9 +189,11 @@ class Splitter:
             return False
         for event in events:
             cls = type(event)
+            if cls is DeltaRun:
+                cls = type(event.whole)  # type: ignore[union-attr]
             if cls in _UNTOUCHED:
                 continue
-            if self._implicit_open or (cls not in _TEXTS and cls is not TextRun):
+            if self._implicit_open or cls not in _TEXTS:
                 return False
             grammar = self._grammars[REASONING if cls is ReasoningDelta else TEXT]
             if grammar is not None and not grammar.is_plain(event.text):  # type: ignore[union-attr]
@@ -264,7 +269,13 @@ class Splitter:
     def _forward(self, event: Event, index: int) -> None:
         """Pass an event of a block that is not scanned, under our index."""
         out = self._blocks
-        out.out.append(event if index == out.index else replace(event, index=out.index))
+        if index != out.index:
+            event = (
+                event.at(out.index)
+                if isinstance(event, DeltaRun)
+                else replace(event, index=out.index)
+            )
+        out.out.append(event)
 
     def _begin(self, event: BlockStart) -> None:
         self._kind = event.kind

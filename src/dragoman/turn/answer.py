@@ -14,6 +14,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -26,7 +27,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -228,7 +228,7 @@ class _OpenBlock:
     def add(
         self,
         delta: TextDelta
-        | TextRun
+        | DeltaRun
         | ReasoningDelta
         | ArgsDelta
         | InputDelta
@@ -241,7 +241,7 @@ class _OpenBlock:
                 self.add_text(text)
                 if logprobs is not None:
                     self.logprobs.append(logprobs)
-            case TextRun(text=text) | InputDelta(text=text) | RefusalDelta(text=text):
+            case InputDelta(text=text) | RefusalDelta(text=text):
                 self.add_text(text)
             case ArgsDelta(json=text):
                 self.add_text(text)
@@ -250,6 +250,8 @@ class _OpenBlock:
                 if not self.segments or self.segments[-1][0] != key:
                     self.segments.append((key, []))
                 self.segments[-1][1].append(text)
+            case DeltaRun(whole=whole):
+                self.add(whole)
             case Opaque():
                 self.opaque.append(delta)
             case Citation():
@@ -303,7 +305,7 @@ class Folder:
             if self._end is not None:
                 return
             check(event)
-            if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
+            if type(event) is TextDelta and event.logprobs is None:
                 self._block.add_text(event.text)  # type: ignore[union-attr]  # legality says so
             else:
                 self._take(event)
@@ -428,8 +430,8 @@ def merged(events: Iterable[Event]) -> list[Event]:
     out: list[Event] = []
     pieces: list[str] = []  # of the last delta in `out`
     for event in events:
-        if type(event) is TextRun:
-            event = TextDelta(event.index, event.text)  # noqa: PLW2901 -- the same, as one delta
+        if type(event) is DeltaRun:
+            event = event.whole  # noqa: PLW2901 -- the same, as one delta
         if out and _continues(out[-1], event):
             pieces.append(delta_text(event))
             continue

@@ -6,12 +6,12 @@ A stream is `Start`, blocks one after another (never two open), a `Usage`, and o
 Ids are those of the upstream, verbatim; writers make them legal for their client.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.turn.losses import Loss
 from dragoman.turn.server_tools import ServerCall, ServerResult
@@ -243,30 +243,6 @@ class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
     logprobs: Raw | None = None
 
 
-class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
-    """Two or more text deltas of one block that arrived in one read, as one event.
-
-    Readers emit it for upstreams that repeat one frame with other text in it, so that a stage or a writer
-    does its work once per read instead of once per delta.  It means exactly what `deltas()` returns.
-    Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
-
-    Attributes:
-        index: The block's position.
-        bodies: Each delta's text as the inside of a JSON string, as our encoder writes it.
-        text: The text of all deltas, joined.
-    """
-
-    index: int
-    bodies: list[bytes]
-    text: str
-
-    def deltas(self) -> list["TextDelta"]:
-        """Return the deltas one by one."""
-        index = self.index
-        texts = _STRINGS.decode(b'["%b"]' % b'","'.join(self.bodies))
-        return [TextDelta(index, text) for text in texts]
-
-
 class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="event"):
     """More of the reasoning in the open reasoning block.
 
@@ -296,6 +272,44 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
 
     index: int
     json: str
+
+
+class DeltaRun(Struct, frozen=True, gc=False, tag="run", tag_field="event"):
+    """Two or more deltas of one block that arrived in one read, as one event: text, reasoning or arguments.
+
+    Readers emit it for upstreams that repeat one frame with other text in it, so that a stage or a writer
+    does its work once per read instead of once per delta.  It means exactly what `deltas()` returns.
+    Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
+
+    Attributes:
+        index: The block's position.
+        bodies: Each delta's text as the inside of a JSON string, as our encoder writes it.
+        whole: All deltas, joined.
+    """
+
+    index: int
+    bodies: list[bytes]
+    whole: TextDelta | ReasoningDelta | ArgsDelta
+
+    @property
+    def text(self) -> str:
+        """The text of all deltas, joined."""
+        whole = self.whole
+        return whole.json if isinstance(whole, ArgsDelta) else whole.text
+
+    def deltas(self) -> list[TextDelta | ReasoningDelta | ArgsDelta]:
+        """Return the deltas one by one."""
+        index, whole = self.index, self.whole
+        texts = inner_texts(self.bodies)
+        if isinstance(whole, TextDelta):
+            return [TextDelta(index, text) for text in texts]
+        if isinstance(whole, ArgsDelta):
+            return [ArgsDelta(index, text) for text in texts]
+        return [ReasoningDelta(index, text, whole.channel, whole.part) for text in texts]
+
+    def at(self, index: int) -> "DeltaRun":
+        """Return the run as deltas of the block with another index."""
+        return DeltaRun(index, self.bodies, structs.replace(self.whole, index=index))
 
 
 class InputDelta(Struct, frozen=True, gc=False, tag="input", tag_field="event"):
@@ -467,16 +481,28 @@ class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):
 
 
 Delta: TypeAlias = (
-    TextDelta | TextRun | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta | Citation | Opaque
+    TextDelta
+    | DeltaRun
+    | ReasoningDelta
+    | ArgsDelta
+    | InputDelta
+    | RefusalDelta
+    | Citation
+    | Opaque
 )
 Event: TypeAlias = Start | BlockStart | Delta | BlockEnd | Usage | Finish | Fault | Ping | Loss
 
 
+def inner_texts(bodies: Sequence[bytes]) -> list[str]:
+    """Return the texts of which these are the insides of JSON strings."""
+    return _STRINGS.decode(b'["%b"]' % b'","'.join(bodies))
+
+
 def expand_runs(events: Iterable[Event]) -> list[Event]:
-    """Return the events with every `TextRun` replaced by its deltas."""
+    """Return the events with every `DeltaRun` replaced by its deltas."""
     expanded: list[Event] = []
     for event in events:
-        if type(event) is TextRun:
+        if type(event) is DeltaRun:
             expanded += event.deltas()
         else:
             expanded.append(event)

@@ -25,6 +25,7 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
@@ -35,7 +36,6 @@ from dragoman.turn.events import (
     Ping,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -82,9 +82,9 @@ class StopSequences:
             match event:
                 case TextDelta():
                     self._text(event, out)
-                case TextRun():
+                case DeltaRun(whole=TextDelta()):
                     for delta in event.deltas():
-                        if not self.done:
+                        if isinstance(delta, TextDelta) and not self.done:
                             self._text(delta, out)
                 case BlockStart(index=index, kind=BlockKind.TEXT):
                     self._index = index
@@ -160,6 +160,8 @@ class WholeCalls:
                 case BlockStart(kind=kind) if kind in CALL_KINDS:
                     self._held = [event]
                 case ArgsDelta(json=text) | InputDelta(text=text):
+                    self._fragments.append(text)
+                case DeltaRun(whole=ArgsDelta(json=text)):
                     self._fragments.append(text)
                 case Opaque() if self._held:
                     self._held.append(event)

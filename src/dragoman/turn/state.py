@@ -23,7 +23,7 @@ the end: an upstream can fail before its first byte, between blocks, or in the m
 
 The second machine follows the open block.  Blocks never overlap: Messages and Responses number their blocks and
 write them one after another, and a Chat upstream that interleaves calls by index is put in order by
-`turn/assembler.py`.  `DELTAS` lists the deltas that fit each kind of block.  A `TextRun` fits where a `TextDelta`
+`turn/assembler.py`.  `DELTAS` lists the deltas that fit each kind of block.  A `DeltaRun` fits where a `TextDelta`
 fits, as it is a number of them.  Server and opaque blocks take no delta: they are whole in `BlockStart`.
 
 Rules that a table of types cannot express are methods of `Legality`:
@@ -61,6 +61,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -72,7 +73,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -104,7 +104,7 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
     },
     TurnState.BLOCK: {
         TextDelta: TurnState.BLOCK,
-        TextRun: TurnState.BLOCK,
+        DeltaRun: TurnState.BLOCK,
         ReasoningDelta: TurnState.BLOCK,
         ArgsDelta: TurnState.BLOCK,
         InputDelta: TurnState.BLOCK,
@@ -122,9 +122,9 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
 
 # The block: which deltas fit which kind.
 DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
-    BlockKind.TEXT: frozenset({TextDelta, TextRun, Citation}),
-    BlockKind.REASONING: frozenset({ReasoningDelta, Opaque}),
-    BlockKind.TOOL_CALL: frozenset({ArgsDelta, Opaque}),
+    BlockKind.TEXT: frozenset({TextDelta, DeltaRun, Citation}),
+    BlockKind.REASONING: frozenset({ReasoningDelta, DeltaRun, Opaque}),
+    BlockKind.TOOL_CALL: frozenset({ArgsDelta, DeltaRun, Opaque}),
     BlockKind.CUSTOM_CALL: frozenset({InputDelta, Opaque}),
     BlockKind.REFUSAL: frozenset({RefusalDelta}),
     BlockKind.SERVER_CALL: frozenset(),

@@ -14,13 +14,13 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
     Finish,
     FinishReason,
     TextDelta,
-    TextRun,
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
@@ -105,8 +105,8 @@ class ToyWriter:
         match event:
             case TextDelta():
                 return _event({"say": event.text})
-            case TextRun():
-                return b"".join(_event({"say": one.text}) for one in event.deltas())
+            case DeltaRun():
+                return b"".join(map(self.send, event.deltas()))
             case BlockStart() if event.kind in CALL_KINDS:
                 call_id = self._ids.of(event.index, event.call_id)
                 self._call = {"id": call_id, "name": event.name, "with": ""}

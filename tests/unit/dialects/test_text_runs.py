@@ -4,14 +4,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from dragoman.answer_reader import AnswerReader
+from dragoman.context import Rendering
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import TooLargeError
 from dragoman.exchange_setup import make_exchange
 from dragoman.limits import Limits
+from dragoman.toolcalls.format_names import find_format
+from dragoman.toolcalls.stage import NativeCalls
 from dragoman.translate import Translator
 from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import (
@@ -19,6 +23,8 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    Channel,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -26,12 +32,12 @@ from dragoman.turn.events import (
     ReasoningDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
     expand_runs,
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import Stage, StopSequences, WholeCalls
 
 CHAT = (
     '{"id":"c","created":%d,"model":"m","choices":[{"index":0,"delta":{"content":%s},'
@@ -76,9 +82,12 @@ def reader_of(source: str) -> StreamReader:
 def test_all_text_after_the_first_frame_is_one_event(source: str, stream: bytes) -> None:
     *begun, run = reader_of(source).feed(stream)
 
-    assert isinstance(run, TextRun)
+    assert isinstance(run, DeltaRun)
     assert TextDelta(0, "a") == begun[-1]
-    assert TextRun(0, [b" quick", b' \\"brown\\"\\n', " f\u00f6x".encode()], run.text) == run
+    assert (
+        DeltaRun(0, [b" quick", b' \\"brown\\"\\n', " f\u00f6x".encode()], TextDelta(0, run.text))
+        == run
+    )
     assert ' quick "brown"\n f\u00f6x' == run.text
     assert [
         TextDelta(0, " quick"),
@@ -92,10 +101,10 @@ THOUGHTS = ("Let", " me", " s\u00e9e", ': "dates"\n', " first")
 ARGUMENTS = ('{"path": "', "src/", "d\u00e4tes.py", '", "lines": [1,', " 2]}")
 
 
-def written(target: str, *, calls: bool) -> bytes:
+def written(target: str, *, calls: bool, arguments: tuple[str, ...] = ARGUMENTS) -> bytes:
     """Return a stream of a dialect as its servers write it, with one event for each piece."""
     pieces = (
-        [ArgsDelta(0, one) for one in ARGUMENTS] if calls else [TextDelta(0, one) for one in WORDS]
+        [ArgsDelta(0, one) for one in arguments] if calls else [TextDelta(0, one) for one in WORDS]
     )
     kind = BlockKind.TOOL_CALL if calls else BlockKind.TEXT
     reason = FinishReason.TOOL_CALLS if calls else FinishReason.STOP
@@ -147,29 +156,53 @@ def test_pieces_of_reasoning_stay_apart(source: str) -> None:
         Finish(FinishReason.STOP),
     ]
     stream = b"".join(map(writer.send, events))
-    found = reader_of(source).feed(stream)
+    read = reader_of(source).feed(stream)
+    found = expand_runs(read)
     alone = reader_of(source)
     apart = [event for one in stream.split(b"\n\n") for event in alone.feed(one + b"\n\n")]
 
     assert list(THOUGHTS) == [event.text for event in found if isinstance(event, ReasoningDelta)]
-    assert apart == expand_runs(found)
+    assert apart == found
+    assert 2 == sum(isinstance(event, DeltaRun) for event in read)
 
 
+# Pieces that end or begin with a comma, or are one.  A comma waits for what follows it; in a run it does not have to.
+COMMAS = ('{"a": [1,', " 2", ", 3", ",", ' 4], "b"', ':"x,', 'y",', '"c":1}')
+
+
+@pytest.mark.parametrize("arguments", [ARGUMENTS, COMMAS])
 @pytest.mark.parametrize("source", ["chat", "anthropic", "responses"])
-def test_pieces_of_arguments_stay_apart(source: str) -> None:
-    stream = written(source, calls=True)
-    events = reader_of(source).feed(stream)
+def test_pieces_of_arguments_stay_apart(source: str, arguments: tuple[str, ...]) -> None:
+    stream = written(source, calls=True, arguments=arguments)
+    frames = [one + b"\n\n" for one in stream.split(b"\n\n") if one]
     alone = reader_of(source)
-    apart = [event for one in stream.split(b"\n\n") for event in alone.feed(one + b"\n\n")]
+    apart = [event for one in frames for event in alone.feed(one)]
 
-    assert "".join(ARGUMENTS) == "".join(one.json for one in events if isinstance(one, ArgsDelta))
-    assert apart == events
+    assert "".join(arguments) == "".join(one.json for one in apart if isinstance(one, ArgsDelta))
+    for cut in range(len(frames) + 1):
+        reader = reader_of(source)
+        reads = [b"".join(frames[:cut]), b"".join(frames[cut:])]
+        events = expand_runs([event for one in reads for event in reader.feed(one)])
+        assert merged(apart) == merged(events)
+        assert abs(len(apart) - len(events)) <= arguments.count(",")
+    assert any(isinstance(event, DeltaRun) for event in reader_of(source).feed(stream))
+
+
+def test_arguments_that_are_repaired_in_a_run_leave_as_one_event() -> None:
+    """A line feed inside a string is escaped: the run would not have the text that leaves."""
+    frames = written("chat", calls=True, arguments=('{"a":"', "one", "two", "\n", 'x"}'))
+    events = reader_of("chat").feed(frames)
+
+    assert not any(isinstance(event, DeltaRun) for event in events)
+    assert '{"a":"onetwo\\u000ax"}' == "".join(
+        one.json for one in events if isinstance(one, ArgsDelta)
+    )
 
 
 def test_texts_of_numbered_events_are_one_event() -> None:
     stream = written("responses", calls=False)
     events = reader_of("responses").feed(stream)
-    texts = [event for event in events if isinstance(event, TextDelta | TextRun)]
+    texts = [event for event in events if isinstance(event, TextDelta | DeltaRun)]
 
     assert TextDelta(0, WORDS[0]) == texts[0]
     assert [TextDelta(0, one) for one in WORDS[1:]] == texts[1].deltas()  # type: ignore[union-attr]
@@ -300,7 +333,10 @@ def test_a_shape_that_changes_now_and_then_is_learned_again() -> None:
     for at in range(100):
         reader.feed(chat_stream("some", "more", "words", created=at))
 
-    expected: list[Event] = [TextDelta(0, "more"), TextRun(0, [b"words", b"here"], "wordshere")]
+    expected: list[Event] = [
+        TextDelta(0, "more"),
+        DeltaRun(0, [b"words", b"here"], TextDelta(0, "wordshere")),
+    ]
     assert expected == reader.feed(chat_stream("more", "words", "here", created=100))
 
 
@@ -467,27 +503,88 @@ def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:
     assert Counted.looked <= 2 * 65 * 2000
 
 
-RUN = TextRun(0, [b"one", b' \\"two\\"', " dr\u00ef".encode()], 'one "two" dr\u00ef')
+RUN = DeltaRun(0, [b"one", b' \\"two\\"', " dr\u00ef".encode()], TextDelta(0, 'one "two" dr\u00ef'))
 
 
+THOUGHT_RUN = DeltaRun(
+    0, RUN.bodies, ReasoningDelta(0, 'one "two" dr\u00ef', Channel.SUMMARY, part=1)
+)
+CALL_START = BlockStart(0, BlockKind.TOOL_CALL, "call_1", "edit")
+ARGS_RUN = DeltaRun(0, [b'{\\"a\\"', b":", b"1}"], ArgsDelta(0, '{"a":1}'))
+# Blocks with a run in them, and how their answer ends.
+WITH_RUNS: dict[str, tuple[list[Event], FinishReason]] = {
+    "text": ([BlockStart(0, BlockKind.TEXT), RUN], FinishReason.STOP),
+    "text after text": ([BlockStart(0, BlockKind.TEXT), TextDelta(0, "a"), RUN], FinishReason.STOP),
+    "reasoning": ([BlockStart(0, BlockKind.REASONING), THOUGHT_RUN], FinishReason.STOP),
+    "more reasoning": (
+        [BlockStart(0, BlockKind.REASONING), *THOUGHT_RUN.deltas(), THOUGHT_RUN],
+        FinishReason.STOP,
+    ),
+    "arguments": ([CALL_START, ARGS_RUN], FinishReason.TOOL_CALLS),
+    "more arguments": (
+        [CALL_START, ArgsDelta(0, " "), ArgsDelta(0, "\n"), ARGS_RUN],
+        FinishReason.TOOL_CALLS,
+    ),
+}
+
+
+@pytest.mark.parametrize("rendering", ["reasoning_content", "both", "details", "off"])
+@pytest.mark.parametrize("case", WITH_RUNS)
 @pytest.mark.parametrize("name", DIALECT_NAMES)
-def test_a_writer_writes_a_run_as_it_writes_its_deltas(name: str) -> None:
-    exchange = make_exchange(seed="s")
+def test_a_writer_writes_a_run_as_it_writes_its_deltas(
+    name: str, case: str, rendering: str
+) -> None:
+    shown = Rendering(chat_reasoning=rendering)  # type: ignore[arg-type]
+    exchange = make_exchange(seed="s", rendering=shown)
     quick, slow = dialect(name).writer(exchange), dialect(name).writer(exchange)
-    for event in (Start("m"), BlockStart(0, BlockKind.TEXT)):
-        assert quick.send(event) == slow.send(event)
-
-    assert b"".join(map(slow.send, RUN.deltas())) == quick.send(RUN)
-    rest = (BlockEnd(0), Usage(final=True), Finish(FinishReason.STOP))
-    assert [slow.send(event) for event in rest] == [quick.send(event) for event in rest]
+    events, reason = WITH_RUNS[case]
+    for event in (Start("m"), *events, BlockEnd(0), Usage(final=True), Finish(reason)):
+        assert b"".join(map(slow.send, expand_runs([event]))) == quick.send(event)
 
 
-def test_a_run_is_folded_and_merged_as_its_deltas_are() -> None:
-    head, tail = [Start(), BlockStart(0, BlockKind.TEXT)], [BlockEnd(0), Finish(FinishReason.STOP)]
+@pytest.mark.parametrize("case", WITH_RUNS)
+def test_a_run_is_folded_and_merged_as_its_deltas_are(case: str) -> None:
+    events, reason = WITH_RUNS[case]
+    whole = [Start(), *events, BlockEnd(0), Finish(reason)]
+    apart = expand_runs(whole)
 
-    assert fold([*head, *RUN.deltas(), *tail]) == fold([*head, RUN, *tail])
-    assert merged([*head, *RUN.deltas(), *tail]) == merged([*head, RUN, *tail])
-    assert [*head, *RUN.deltas(), *tail] == expand_runs([*head, RUN, *tail])
+    assert not any(isinstance(event, DeltaRun) for event in apart)
+    assert fold(apart) == fold(whole)
+    assert merged(apart) == merged(whole)
+
+
+@pytest.mark.parametrize("case", WITH_RUNS)
+def test_stages_do_with_a_run_what_they_do_with_its_deltas(case: str) -> None:
+    def stages() -> list[Stage]:
+        return [
+            NativeCalls(format=find_format("kimi"), tools=[Tool(name="f")]),
+            StopSequences(["two"]),
+            WholeCalls(),
+        ]
+
+    events, reason = WITH_RUNS[case]
+    whole = [Start(), *events, BlockEnd(0), Usage(final=True), Finish(reason)]
+    for quick, slow in zip(stages(), stages(), strict=True):
+        assert merged(slow.feed(expand_runs(whole))) == merged(quick.feed(whole))
+    for quick, slow in zip(stages(), stages(), strict=True):
+        found = [one for event in whole for one in quick.feed([event])]
+        assert merged([one for event in whole for one in slow.feed(expand_runs([event]))]) == (
+            merged(found)
+        )
+
+
+def test_a_run_after_a_call_in_text_has_the_index_of_its_new_block() -> None:
+    call = "".join((OPEN, CALL % (0, "{}"), CLOSE))
+    stage = NativeCalls(format=find_format("kimi"), tools=[Tool(name="f")])
+    begin = [Start(), BlockStart(0, BlockKind.TEXT), TextDelta(0, f"I look.{call}"), BlockEnd(0)]
+    stage.feed(begin)
+
+    out = stage.feed([structs.replace(CALL_START, index=1), ARGS_RUN.at(1)])
+
+    start, run = out[-2:]
+    assert isinstance(start, BlockStart)
+    assert ARGS_RUN.at(start.index) == run
+    assert 1 < start.index
 
 
 def test_a_relay_forwards_the_frames_around_a_call_in_a_run() -> None:

@@ -1,6 +1,6 @@
 """Runs of text, and what a usage report adds up to."""
 
-from dragoman.turn.events import Ping, TextDelta, TextRun, Usage, expand_runs
+from dragoman.turn.events import DeltaRun, Ping, TextDelta, Usage, expand_runs
 
 
 def test_all_input_is_counted_cached_or_not() -> None:
@@ -12,7 +12,7 @@ def test_all_input_is_counted_cached_or_not() -> None:
 
 
 def test_other_events_stay_between_the_deltas_of_runs() -> None:
-    run = TextRun(3, [b"a", b"\\u00e9\\n"], "a\u00e9\n")
+    run = DeltaRun(3, [b"a", b"\\u00e9\\n"], TextDelta(3, "a\u00e9\n"))
 
     assert [TextDelta(3, "a"), TextDelta(3, "\u00e9\n"), Ping(), TextDelta(3, "b")] == expand_runs(
         [run, Ping(), TextDelta(3, "b")]

@@ -8,6 +8,7 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
@@ -17,7 +18,6 @@ from dragoman.turn.events import (
     Ping,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -127,7 +127,7 @@ def test_free_text_of_a_custom_tool_waits_too() -> None:
 def test_what_follows_a_call_keeps_its_place_and_pings_pass() -> None:
     after: list[Event] = [
         BlockStart(2, BlockKind.TEXT),
-        TextRun(2, [b"a", b"b"], "ab"),
+        DeltaRun(2, [b"a", b"b"], TextDelta(2, "ab")),
         BlockEnd(2),
     ]
     stage = UsableCalls()

@@ -12,6 +12,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     FaultKind,
@@ -25,7 +26,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -36,7 +36,7 @@ SAMPLES: list[Event] = [
     Start(),
     BlockStart(0, BlockKind.TEXT),
     TextDelta(0, "x"),
-    TextRun(0, [b"x", b"y"], "xy"),
+    DeltaRun(0, [b"x", b"y"], TextDelta(0, "xy")),
     ReasoningDelta(0, "x"),
     ArgsDelta(0, "{}"),
     InputDelta(0, "x"),

@@ -23,6 +23,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -35,7 +36,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -54,7 +54,6 @@ from dragoman.turn.tools import wire_name
 # The writer and `encode_body` share this, so that a client accumulates from the stream what the body says.
 
 
-_TEXTS: Final = frozenset({TextDelta, TextRun})
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 FINISH_WORDS: Final[dict[FinishReason, str]] = {
@@ -427,7 +426,9 @@ class MessagesWriter:
 
     def skip(self, event: Event, /) -> None:
         """Note a delta of text or arguments whose frame is forwarded."""
-        if type(event) in _TEXTS or (type(event) is ArgsDelta and self._opening is None):
+        if type(event) is DeltaRun:
+            event = event.whole
+        if type(event) is TextDelta or (type(event) is ArgsDelta and self._opening is None):
             self._check(event)
         else:
             self.send(event)
@@ -452,15 +453,23 @@ class MessagesWriter:
             return self._delta % encode(event.json)  # type: ignore[union-attr]  # see cls
         return self._write(event)
 
-    def _text_run(self, run: TextRun) -> bytes:
+    def _run(self, run: DeltaRun) -> bytes:
         """Write each delta as `send` writes it."""
+        whole = run.whole
+        if self._opening is not None:
+            first, *rest = run.deltas()
+            return b"".join([self._write(first), *map(self.send, rest)])
+        if isinstance(whole, ReasoningDelta):
+            if (whole.channel, whole.part) != self._part:
+                return b"".join(map(self._write, run.deltas()))
+            self._thoughts.append(whole.text)
         before, after = self._delta.split(b"%b")
         return b'%b"%b"%b' % (before, (b'"%b%b"' % (after, before)).join(run.bodies), after)
 
     def _write(self, event: Event) -> bytes:
         match event:
-            case TextRun():
-                return self._text_run(event)
+            case DeltaRun():
+                return self._run(event)
             case ReasoningDelta():
                 return self._reasoning(event)
             case ArgsDelta(json=text):

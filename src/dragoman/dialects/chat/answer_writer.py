@@ -35,6 +35,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -47,7 +48,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -397,7 +397,9 @@ class ChatWriter:
 
     def skip(self, event: Event, /) -> None:
         """Note a delta whose frame is forwarded."""
-        if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
+        if type(event) is DeltaRun:
+            event = event.whole
+        if type(event) is TextDelta and event.logprobs is None:
             self._check(event)
             self._chars += len(event.text)
         elif type(event) is ArgsDelta:
@@ -420,16 +422,25 @@ class ChatWriter:
             return b"%b%b}%b" % (self._text_head, _encode(event.text), self._tail)
         return self._write(event)
 
-    def _text_run(self, run: TextRun) -> bytes:
+    def _run(self, run: DeltaRun) -> bytes:
         """Write each delta as `send` writes it."""
-        self._chars += len(run.text)
-        before, after = self._text_head + b'"', b'"}' + self._tail
+        whole = run.whole
+        if isinstance(whole, TextDelta):
+            self._chars += len(whole.text)
+            before, after = self._text_head + b'"', b'"}' + self._tail
+        elif isinstance(whole, ArgsDelta):
+            before, after = self._args_head + b'"', b'"}}]}' + self._tail
+        elif whole.part != self._part or len(self._fields) != 1:
+            return b"".join(map(self._write, run.deltas()))
+        else:
+            self._keep_details(whole)
+            before, after = b'%b{%b"' % (self._head, self._fields[0]), b'"}' + self._tail
         return before + (after + before).join(run.bodies) + after
 
     def _write(self, event: Event) -> bytes:
         match event:
-            case TextRun():
-                return self._text_run(event)
+            case DeltaRun():
+                return self._run(event)
             case ArgsDelta(json=json):
                 return b"%b%b}}]}%b" % (self._args_head, _encode(json), self._tail)
             case ReasoningDelta():
@@ -581,9 +592,12 @@ class ChatWriter:
         if event.part != self._part:
             self._part = event.part
             text = "\n\n" + text
+        self._keep_details(event)
+        return self._reasoning_text(text)
+
+    def _keep_details(self, event: ReasoningDelta) -> None:
         if self._with_details:
             self._texts.setdefault((event.channel, event.part), []).append(event.text)
-        return self._reasoning_text(text)
 
     def _reasoning_text(self, text: str) -> bytes:
         if not self._fields:

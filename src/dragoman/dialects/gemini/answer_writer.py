@@ -43,6 +43,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -55,7 +56,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -382,7 +382,6 @@ def own_signature(data: str) -> str:
 # --- the writer -----------------------------------------------------------------------------------
 
 _HEAD: Final = b'data: {"candidates":[{"content":{"parts":['
-_TEXTS: Final = frozenset({TextDelta, TextRun})
 _EMPTY_PART: Final = b'{"text":""}'
 _encode_text: Final = msgspec.json.Encoder().encode
 
@@ -436,7 +435,7 @@ class GeminiWriter:
 
     def skip(self, event: Event, /) -> None:
         """Note a delta of text whose chunk is forwarded."""
-        if type(event) in _TEXTS:
+        if type(event.whole if type(event) is DeltaRun else event) is TextDelta:
             self._check(event)
         else:
             self.send(event)
@@ -466,8 +465,12 @@ class GeminiWriter:
         match event:
             case TextDelta():
                 return self._text(event)
-            case TextRun():
+            case DeltaRun(whole=TextDelta()):
                 return self._text_run(event)
+            case DeltaRun(whole=ArgsDelta() as whole):
+                return self._write(whole)
+            case DeltaRun():
+                return b"".join(map(self._write, event.deltas()))
             case ReasoningDelta():
                 return self._reasoning(event)
             case ArgsDelta(json=text) | InputDelta(text=text):
@@ -522,7 +525,7 @@ class GeminiWriter:
             self._records.append(bytes(event.logprobs))
         return self._text_head + encode(event.text) + self._text_tail
 
-    def _text_run(self, run: TextRun) -> bytes:
+    def _text_run(self, run: DeltaRun) -> bytes:
         """Write each delta as `send` writes it."""
         if self._keep_text:
             self._texts.append(run.text)

@@ -27,6 +27,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Citation,
+    DeltaRun,
     Event,
     Fault,
     Finish,
@@ -39,7 +40,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -305,8 +305,8 @@ class ResponsesWriter:
         match event:
             case TextDelta():
                 return self._message.text(event.text, event.logprobs)
-            case TextRun():
-                return self._message.run(event)
+            case DeltaRun():
+                return self._run(event)
             case ArgsDelta(json=text) | InputDelta(text=text):
                 return self._arguments(text)
             case ReasoningDelta(text=text, channel=channel, part=part):
@@ -359,8 +359,8 @@ class ResponsesWriter:
         Each forwarded delta has one number.  `send` may count the item's announcement too, which was
         forwarded before.  Case: cut_in_call_from_responses of tests/gateway/endings.
         """
-        following = self._output.sequence + (len(event.bodies) if type(event) is TextRun else 1)
-        if type(event) is TextRun:
+        following = self._output.sequence + (len(event.bodies) if type(event) is DeltaRun else 1)
+        if type(event) is DeltaRun and type(event.whole) is TextDelta:
             self._legality.check(event)
             self._message.keep(event.text)
         else:
@@ -500,6 +500,17 @@ class ResponsesWriter:
         done = self._finish_cut("completed")
         new_id = self._output.new_id("rs_", "reasoning")
         return done + self._output.whole(reasoning_item(new_id, [], [], sealed))
+
+    def _run(self, run: DeltaRun) -> bytes:
+        """Write each delta as `send` writes it."""
+        match run.whole:
+            case TextDelta():
+                return self._message.run(run)
+            case ArgsDelta(json=text):
+                assert self._call is not None  # noqa: S101 -- the legality table says so
+                return self._announce(self._call) + self._call.run(run.bodies, text)
+            case ReasoningDelta(text=text, channel=channel, part=part):
+                return self._reasoning.run(run.bodies, text, channel, part)
 
     def _arguments(self, text: str) -> bytes:
         assert self._call is not None  # noqa: S101 -- the legality table says so

@@ -6,6 +6,7 @@ them; a setting that it lacks has the dialect's own default.
 An item is written while its block arrives: as events, and in the end as the item that the response object has.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -25,10 +26,10 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    DeltaRun,
     Fault,
     Flavor,
     Start,
-    TextRun,
     Usage,
 )
 from dragoman.turn.server_tools import ServerKind, host_of
@@ -201,6 +202,16 @@ class Output:
         self.sequence += 1
         return b"".join((head, *fields, b"}\n\n"))
 
+    def deltas(self, name: str, at: bytes, bodies: Sequence[bytes]) -> bytes:
+        """Return an event for each text, the inside of a JSON string; `at` are its other fields."""
+        word = name.encode()
+        head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (word, word)
+        middle = b',%b,"delta":"' % at
+        first = self.sequence
+        self.sequence += len(bodies)
+        numbered = enumerate(bodies, first)
+        return b"".join([b'%b%d%b%b"}\n\n' % (head, one, middle, body) for one, body in numbered])
+
     def added(self, item: bytes) -> bytes:
         """Announce an item."""
         return self.event(
@@ -278,7 +289,7 @@ class MessageWriter:
         output.sequence += 1
         return out
 
-    def run(self, run: TextRun) -> bytes:
+    def run(self, run: DeltaRun) -> bytes:
         """Add texts to the open part, each with its own delta."""
         self._texts.append(run.text)
         output, template = self._output, self._template
@@ -389,14 +400,28 @@ class ReasoningWriter:
 
     def text(self, text: str, channel: Channel, part: int) -> bytes:
         """Add reasoning."""
+        out = self._add(text, channel, part)
+        return out + self._event(self._delta_name, b'"delta":', encode(text))
+
+    def run(self, bodies: Sequence[bytes], text: str, channel: Channel, part: int) -> bytes:
+        """Add reasoning in pieces, each with its own delta."""
+        out = self._add(text, channel, part)
+        return out + self._output.deltas(self._delta_name, self._at, bodies)
+
+    def _add(self, text: str, channel: Channel, part: int) -> bytes:
+        """Keep text for the end of its segment; return the events that open the segment."""
         out = b""
         if self._key != (channel, part):
             out = self._close_segment()
             self._key = (channel, part)
             out += self._open_segment(channel)
         self._texts.append(text)
+        return out
+
+    @property
+    def _delta_name(self) -> str:
         name = "reasoning_summary_text" if self._in_summary else "reasoning_text"
-        return out + self._event(f"response.{name}.delta", b'"delta":', encode(text))
+        return f"response.{name}.delta"
 
     def end_text(self) -> tuple[bytes, str]:
         """End the last segment; return its events, and all text of the item."""
@@ -504,6 +529,14 @@ class CallWriter:
         name = "custom_tool_call_input" if self._custom else "function_call_arguments"
         return self._event(f"response.{name}.delta", b'"delta":', encode(text))
 
+    def run(self, bodies: Sequence[bytes], text: str) -> bytes:
+        """Add to a function's arguments in pieces, each with its own delta."""
+        self._texts.append(text)
+        if self._shell is not None:
+            return b""
+        name = "response.function_call_arguments.delta"
+        return self._output.deltas(name, self._at, bodies)
+
     def close(self, *, complete: bool) -> bytes:
         """End the call; one that was cut keeps its arguments as they are, and waits for `finish_item`.
 
@@ -539,8 +572,11 @@ class CallWriter:
         return self._output.done(self._item("".join(self._texts), status))
 
     def _event(self, name: str, *fields: bytes) -> bytes:
-        at = b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)
-        return self._output.event(name, at, b",", *fields)
+        return self._output.event(name, self._at, b",", *fields)
+
+    @property
+    def _at(self) -> bytes:
+        return b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)
 
     def _item(self, text: str, status: str) -> bytes:
         start = self._start

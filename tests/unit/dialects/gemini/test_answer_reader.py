@@ -14,7 +14,7 @@ from dragoman.profiles import profile
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import translate_request
 from dragoman.turn.answer import fold
-from dragoman.turn.events import Citation, Fault, FinishReason, TextRun
+from dragoman.turn.events import Citation, DeltaRun, Fault, FinishReason
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.server_tools import ServerKind
 from tests.support.corpus import ROOT, drive
@@ -36,7 +36,7 @@ def test_text_chunks_of_one_read_are_one_run():
         for at in range(20)
     )
 
-    assert any(isinstance(event, TextRun) for event in reader.feed(stream))
+    assert any(isinstance(event, DeltaRun) for event in reader.feed(stream))
 
 
 def test_a_stream_within_the_dialect_passes_byte_for_byte():

@@ -19,6 +19,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     Citation,
+    DeltaRun,
     Fault,
     FaultKind,
     Finish,
@@ -32,7 +33,6 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
-    TextRun,
     Usage,
 )
 from dragoman.turn.request import ReasoningPart, Request, TextPart
@@ -98,7 +98,7 @@ def test_text_and_the_end():
 
 
 def test_a_run_is_written_as_its_deltas():
-    run = TextRun(0, [b"a", b'\\"b'], 'a"b')
+    run = DeltaRun(0, [b"a", b'\\"b'], TextDelta(0, 'a"b'))
     known = Request(dialect="gemini", model="m")
     written = []
     for deltas in ([run], run.deltas()):
@@ -368,7 +368,7 @@ def test_a_list_grows_by_whole_chunks_and_is_closed_by_its_end_alone():
 
 
 def test_a_run_is_several_chunks_of_a_list():
-    run = TextRun(0, (b"Hel", b"lo"), "Hello")
+    run = DeltaRun(0, (b"Hel", b"lo"), TextDelta(0, "Hello"))
     events = [START, BlockStart(0, BlockKind.TEXT), run, BlockEnd(0), *STOP]
 
     chunks = json.loads(b"".join(pieces_of(events, exchange(rendering=LIST))))
