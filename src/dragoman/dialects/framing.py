@@ -6,7 +6,7 @@ and reads repeated text frames quickly (`text_runs.py`).
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -509,11 +509,20 @@ class StreamReader:
 def _run_of(delta: Event, bodies: list[bytes], text: str) -> Event:
     """Return a delta as the run of its pieces; one that was repaired stays as it is."""
     whole = delta_text(delta)
-    if not isinstance(delta, TextDelta | ReasoningDelta | ArgsDelta) or not whole.endswith(text):
+    if not isinstance(delta, TextDelta | ReasoningDelta | ArgsDelta):
         return delta
-    if len(whole) > len(text):  # a comma waited
-        bodies[0] = encode(whole[: -len(text)])[1:-1] + bodies[0]
-    return DeltaRun(delta.index, bodies, delta)
+    if whole.endswith(text):
+        if len(whole) > len(text):  # a comma waited
+            bodies[0] = encode(whole[: -len(text)])[1:-1] + bodies[0]
+        return DeltaRun(delta.index, bodies, delta)
+    if not text.startswith(whole):
+        return delta
+    # What is not JSON waits for the end.
+    ends = accumulate(map(len, inner_texts(bodies)), initial=0)
+    pieces = [whole[start:end] for start, end in pairwise(ends) if start < len(whole)]
+    if len(pieces) < 2:
+        return delta
+    return DeltaRun(delta.index, [encode(one)[1:-1] for one in pieces], delta)
 
 
 def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:

@@ -188,6 +188,28 @@ def test_pieces_of_arguments_stay_apart(source: str, arguments: tuple[str, ...])
     assert any(isinstance(event, DeltaRun) for event in reader_of(source).feed(stream))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ('{"a"', ":", "1, oo", "ps", "}"),
+        ('{"a":', " oops", ", 1", "}"),
+        ('{"a":1', "}", " and", " more"),
+    ],
+)
+@pytest.mark.parametrize("source", ["chat", "anthropic", "responses"])
+def test_arguments_that_are_not_json_leave_in_the_same_pieces(
+    source: str, arguments: tuple[str, ...]
+) -> None:
+    stream = written("chat", calls=True, arguments=arguments)
+    translator = Translator(source="chat", target=source, seed="s")
+    stream = translator.feed(stream) + translator.close()
+    frames = [one + b"\n\n" for one in stream.split(b"\n\n") if one]
+    alone, together = reader_of(source), reader_of(source)
+    apart = [event for one in frames for event in alone.feed(one)]
+
+    assert apart == expand_runs(together.feed(stream))
+
+
 def test_arguments_that_are_repaired_in_a_run_leave_as_one_event() -> None:
     """A line feed inside a string is escaped: the run would not have the text that leaves."""
     frames = written("chat", calls=True, arguments=('{"a":"', "one", "two", "\n", 'x"}'))
