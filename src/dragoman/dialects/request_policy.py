@@ -1,6 +1,6 @@
 """Decisions about a request that every dialect's writer makes in the same way.
 
-* what a target refuses: `n` above 1, a previous response id, an output limit of 0, losses for a strict target
+* what a target refuses: `n` other than 1, a previous response id, an output limit of 0, losses for a strict target
 * thinking: budget to effort, effort to budget, efforts that the target does not know
 * sampling, stop sequences and output limits: what is clamped, dropped, or matched on the answer
 * JSON output: which format the target gets, and the instruction where it enforces none; schemas in its flavour
@@ -39,7 +39,7 @@ def refuse_unsupported(request: Request, *, many: bool = False, warms_cache: boo
         UntranslatableError: the request asks for several answers, for a conversation that is not in it, or for
             an answer of no tokens; carries the path.
     """
-    if request.count > 1 and not many:
+    if request.count != 1 and not many:
         reason = "the target returns one answer per request"
         raise UntranslatableError(reason, path=path_of(request, "count"))
     if request.previous_id:

@@ -567,8 +567,11 @@ def test_a_strict_tool_stays_so_only_where_the_upstream_enforces_schemas(
 
 
 @each("chat")
-def test_several_answers_are_refused(source: str, target: str) -> None:
-    code, path, reason = refused(source, target, {"n": 2})
+@pytest.mark.parametrize("number", [2, 0, -1])
+def test_another_number_of_answers_than_one_is_refused(
+    source: str, target: str, number: int
+) -> None:
+    code, path, reason = refused(source, target, {"n": number})
 
     assert ("unsupported_parameter", "$.n") == (code, path)
     assert "one answer per request" in reason

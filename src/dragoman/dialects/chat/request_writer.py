@@ -180,7 +180,7 @@ class _Encoder:
             body |= self._sampling()
         if request.stop and (stop := self._stop()):
             body["stop"] = stop
-        if request.count > 1:
+        if request.count != 1:
             body["n"] = request.count
         if request.logprobs or request.top_logprobs:
             body |= self._logprobs()

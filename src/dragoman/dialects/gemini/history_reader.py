@@ -196,7 +196,7 @@ class _History:
                 files = [
                     found
                     for one in part.function_response.parts or ()
-                    if (found := _result_file(one.inline_data, one.file_data)) is not None
+                    if (found := _result_file(one.inline_data, one.file_data, path)) is not None
                 ]
                 results.append((part.function_response, files, path))
                 continue
@@ -494,13 +494,15 @@ def _user_part(part: Part, raw: Raw, path: str) -> TurnPart | None:
         if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
             return OpaquePart(VENDOR, raw, path=path)
         return None
-    return _result_file(blob, file)
+    return _result_file(blob, file, path)
 
 
-def _result_file(blob: Blob | None, file: FileData | None) -> _FileResult | None:
+def _result_file(blob: Blob | None, file: FileData | None, path: str) -> _FileResult | None:
     """Return an image or a document."""
     if blob is not None:
         media_type, data = (blob.mime_type or "").lower(), _standard(blob.data or "")
+        if not media_type:
+            raise MalformedError("inline data needs a MIME type", path=path)
         if media_type.startswith("image/"):
             return ImagePart(Base64Source(media_type, data))
         title = blob.display_name or ""
@@ -510,6 +512,8 @@ def _result_file(blob: Blob | None, file: FileData | None) -> _FileResult | None
     if file is None:
         return None
     uri = file.file_uri or ""
+    if not uri:
+        raise MalformedError("a file needs a URI", path=path)
     source = FileSource(uri, VENDOR) if uri.startswith(_OWN_FILES) else UrlSource(uri)
     if (file.mime_type or "").lower().startswith("image/"):
         return ImagePart(source)

@@ -215,7 +215,7 @@ class _Encoder:
             config["maxOutputTokens"] = limit
         if request.stop:
             self._stop(config)
-        if request.count > 1:
+        if request.count != 1:
             config["candidateCount"] = request.count
         if request.logprobs or request.top_logprobs:
             self._logprobs(config)

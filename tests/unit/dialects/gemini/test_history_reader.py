@@ -207,6 +207,8 @@ def test_what_google_ran_is_kept_with_a_summary():
     [
         ([user({"text": "x", "inlineData": {}})], "one payload"),
         ([user({"hologram": {}})], "hologram"),
+        ([user({"inlineData": {"data": "aGk="}})], "needs a MIME type"),
+        ([user({"fileData": {"mimeType": "image/png"}})], "needs a URI"),
         ([user(call())], "the model's"),
         ([user("x"), model(result())], "the user's"),
         ([user("x"), model({"functionCall": {"args": {}}})], "needs a name"),

@@ -227,15 +227,17 @@ def test_a_question_for_tokens_is_whole_at_ai_studio_and_bare_at_vertex():
     assert {"contents": []} == json.loads(vertex[1])
 
 
-def test_several_answers_of_gemini_are_asked_for_and_of_others_refused():
-    body, _ = written(said(dialect="gemini", count=2))
+@pytest.mark.parametrize("count", [2, -1])
+def test_gemini_itself_judges_how_many_answers_its_client_asks_for(count):
+    body, _ = written(said(dialect="gemini", count=count))
 
-    assert 2 == body["generationConfig"]["candidateCount"]
+    assert count == body["generationConfig"]["candidateCount"]
 
 
-def test_several_answers_are_refused():
+@pytest.mark.parametrize("count", [2, -1])
+def test_another_number_of_answers_than_one_is_refused(count):
     with pytest.raises(UntranslatableError, match="one answer"):
-        written(said(count=2))
+        written(said(count=count))
 
 
 def test_a_strict_target_refuses_a_loss():
