@@ -42,6 +42,7 @@ from dragoman.dialects.responses.schema import (
     StreamEvent,
     SummaryDelta,
     SummaryDone,
+    SummaryPartDone,
     TextDeltaEvent,
     TextDone,
 )
@@ -271,7 +272,13 @@ class ResponsesReader:
                 self._pieces.finish(item, out, event.item)
             case PartDone() | TextDone() | RefusalDone() | AnnotationAdded():
                 self._read_part(event)
-            case ArgumentsDone() | InputDone() | SummaryDone() | ReasoningTextDone():
+            case (
+                ArgumentsDone()
+                | InputDone()
+                | SummaryDone()
+                | SummaryPartDone()
+                | ReasoningTextDone()
+            ):
                 self._read_done(event)
             case Completed():
                 self._complete(event.response, cut=event.response.status == "incomplete")
@@ -305,7 +312,8 @@ class ResponsesReader:
                     self._pieces.split()
 
     def _read_done(
-        self, event: ArgumentsDone | InputDone | SummaryDone | ReasoningTextDone
+        self,
+        event: ArgumentsDone | InputDone | SummaryDone | SummaryPartDone | ReasoningTextDone,
     ) -> None:
         match event:
             case ArgumentsDone(arguments=text, name=name):
@@ -319,6 +327,11 @@ class ResponsesReader:
                 item = self._items.of(event, "reasoning")
                 if ("summary", index) not in item.given:
                     self._pieces.reasoning(item, Channel.SUMMARY, index, text)
+            # Case: responses/reasoning_in_part_done_only.
+            case SummaryPartDone(summary_index=index, part=part):
+                item = self._items.of(event, "reasoning")
+                if part is not None and ("summary", index) not in item.given:
+                    self._pieces.reasoning(item, Channel.SUMMARY, index, part.text or "")
             case ReasoningTextDone(content_index=index, text=text):
                 item = self._items.of(event, "reasoning")
                 if ("full", index) not in item.given:

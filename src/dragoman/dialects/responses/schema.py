@@ -483,6 +483,11 @@ class SummaryDone(PartEvent, frozen=True, tag="response.reasoning_summary_text.d
     text: str = ""
 
 
+class SummaryPartDone(PartEvent, frozen=True, tag="response.reasoning_summary_part.done"):
+    summary_index: int = 0
+    part: Part | None = None
+
+
 class ReasoningTextDelta(PartEvent, frozen=True, tag="response.reasoning_text.delta"):
     content_index: int = 0
     delta: str = ""
@@ -515,6 +520,7 @@ StreamEvent: TypeAlias = (
     | InputDone
     | SummaryDelta
     | SummaryDone
+    | SummaryPartDone
     | ReasoningTextDelta
     | ReasoningTextDone
 )
