@@ -13,7 +13,7 @@ from tests.support.expressions import (
 )
 
 # Seconds of the processor for one text, from which on its growth is measured.
-LONGEST = 0.12  # the slowest expression takes 0.05 to 0.15, a quadratic one 0.3
+LONGEST = 0.04  # a quadratic expression takes 0.1 on a fast machine; linear ones take up to 0.15 on a slow one
 GROWTH = 8  # at most, with four times the text: a linear expression has 4, a quadratic one 16
 # Functions that build an expression from data; `tests/support/expressions.py` lets each of them do so.
 BUILDERS = {
