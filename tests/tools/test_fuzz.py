@@ -163,6 +163,13 @@ def test_a_malformed_event_excuses_the_text_of_one_event() -> None:
     assert "text: 'two '" == find_lost("chat", stream, [TextDelta(0, "one "), loss])
 
 
+def test_the_arguments_of_a_vendor_s_call_may_be_missing_if_a_loss_names_the_call() -> None:
+    call = b'data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}\n\n'
+
+    assert "" == find_lost("anthropic", call, [Loss("server_block_dropped")])
+    assert "arguments: '{}'" == find_lost("anthropic", call, [])
+
+
 # One body of each dialect: a system prompt, text, reasoning, a call with its arguments, and a result.
 REQUESTS = {
     "chat": b"""{"model": "m", "messages": [{"role": "system", "content": "Brief."}, {"role": "user", "content":

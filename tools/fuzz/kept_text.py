@@ -29,7 +29,7 @@ _UNSURE: Final = re.compile("[\ud800-\udfff\ufffd]+")  # what is left of damaged
 _ONE: Final = frozenset({"chunk_malformed"})
 _MANY: Final = frozenset({"choice_dropped", "content_after_finish", "held_content_lost", "late_delta_dropped", "part_unknown"})  # fmt: skip
 # Losses that explain arguments which are not there as they came.
-_ARGUMENTS: Final = frozenset({"args_repaired", "args_repeated", "args_trailing", "call_cut", "call_without_name"})  # fmt: skip
+_ARGUMENTS: Final = frozenset({"args_repaired", "args_repeated", "args_trailing", "call_cut", "call_without_name", "server_block_dropped"})  # fmt: skip
 
 
 class Piece(NamedTuple):
