@@ -47,6 +47,7 @@ _LEAST_ADDED: Final = 0.1  # milliseconds; less cannot be distinguished from not
 _STREAM_KB: Final = 32
 _VERSION_MS: Final = 100
 _RECORDED: Final = {"always": 0.9, "problems": 0.95}  # of the events without recordings
+_UNHURRIED: Final = 1  # connection, so that the writing process need not wait for a core
 _NAMES: Final = {
     "whole": "complete answers",
     "dense": "dense streams",
@@ -111,8 +112,12 @@ def bench_recorder(rounds: int) -> Iterator[Row]:
                     yield _recorder_row(bench, plain, server, name)
                 for process in children(server.process):
                     bench.cores.share(process)
-                name = f'recordings, "{when}", of the events without'
-                yield _recorder_row(bench, plain, server, name, limit=limit)
+                name = f'recordings, "{when}"'
+                yield _recorder_row(
+                    bench, plain, server, f"{name}, of the events without", limit=limit
+                )
+                if HAS_PROC:
+                    yield _recorder_cpu_row(bench, plain, server, name, limit=1 / limit)
 
 
 def bench_workers(rounds: int) -> Iterator[Row]:
@@ -138,14 +143,20 @@ def bench_workers(rounds: int) -> Iterator[Row]:
 
 
 def in_turns(
-    bench: Bench, servers: Sequence[Server], case: str, *, clients: Sequence[str] = ()
+    bench: Bench,
+    servers: Sequence[Server],
+    case: str,
+    *,
+    clients: Sequence[str] = (),
+    connections: int = 0,
 ) -> list[list[Result]]:
     """Return the results of each server, round by round; `clients` are the dialects of their requests."""
     results: list[list[Result]] = [[] for _ in servers]
     for _ in range(bench.rounds):
         for at, server in enumerate(servers):
             client = clients[at] if clients else "anthropic"
-            result = bench.load(server, case, connections=_streams(case), client=client)
+            streams = connections or _streams(case)
+            result = bench.load(server, case, connections=streams, client=client)
             if result.failure or not result.done:
                 raise RuntimeError(f"{case}: {result.failure or 'no responses'}")
             results[at].append(result)
@@ -356,6 +367,21 @@ def _recorder_row(
         detail=f"{_shown_rates(works, floors, WORKLOADS['dense'].events)}; CPU of each "
         f"{cpu_of(works):.0f} µs, without {cpu_of(floors):.0f} µs",
         guarded=limit is not None,
+    )
+
+
+def _recorder_cpu_row(
+    bench: Bench, plain: Server, server: Server, name: str, *, limit: float
+) -> Row:
+    """Compare what a stream costs the gateway itself while the writing process need not wait for a core."""
+    floors, works = in_turns(bench, (plain, server), "dense", connections=_UNHURRIED)
+    return Row(
+        name=f"{name}, the gateway's CPU time of a stream over that without",
+        values=cpu_ratios(works, floors),
+        better="lower",
+        limit=limit,
+        detail=f"{cpu_of(works):.0f} µs, without {cpu_of(floors):.0f} µs; {_UNHURRIED} connection",
+        guarded=True,
     )
 
 
