@@ -17,9 +17,12 @@ __all__ = ["on_loop"]
 # It holds tests, whose failures are to be legible.
 pytest.register_assert_rewrite("tests.support.checker")
 
-# Under `nohup` SIGHUP is ignored, and programs that tests start would inherit that.  A handler is not inherited.
+# Under `nohup` SIGHUP is ignored, and in a shell's background SIGINT; programs that tests start would inherit that.
+# A handler is not inherited.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=20, derandomize=True, **_COMMON)

@@ -13,6 +13,7 @@ import hashlib
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from dragoman.errors import ConfigError, DragomanError
@@ -81,6 +82,7 @@ class RedisLink:
         self._look_at = 0.0  # when Redis's clock is read again
         self._settled_at = 0.0
         self._failed = False  # there was an outage
+        self._closing = False
         self.available: bool = False
 
     @property
@@ -106,6 +108,8 @@ class RedisLink:
             last = self._last()
             await asyncio.wait([last], timeout=CALL_SECONDS)
             last.cancel()
+        # The flag too: while redis-py connects, it may drop a cancellation and go on.
+        self._closing = True
         self._runner.cancel()
         await asyncio.wait([self._runner])
 
@@ -141,23 +145,26 @@ class RedisLink:
     async def _run(self, client: "Redis") -> None:
         from redis.exceptions import RedisError  # noqa: PLC0415 -- an extra
 
+        failures = (RedisError, OSError)  # a timeout is an OSError
         delay = 0.0
         try:
-            while True:
+            while not self._closing:
                 try:
                     await self._open(client)
                     delay = 0.0
-                    while True:
+                    while not self._closing:
                         await self._wake.wait()
                         await self._send_batch(client)
-                except (RedisError, OSError, TimeoutError) as error:
+                except failures as error:
                     self._fail(error)
-                    await client.connection_pool.disconnect()
+                    with suppress(*failures):  # closing fails too while Redis hangs
+                        await client.connection_pool.disconnect()
                 await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 -- not a secret
                 delay = min(_LONGEST_DELAY, max(_FIRST_DELAY, delay * 2))
         finally:
             self._drop(StateAwayError("the gateway is shutting down"))
-            await client.aclose()
+            with suppress(*failures):
+                await client.aclose()
 
     async def _open(self, client: "Redis") -> None:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -263,6 +270,8 @@ async def _in_time(work: Coroutine[Any, Any, T]) -> T:
     If the event loop itself was busy, the response may have arrived already: it gets a few more turns of the loop.
     """
     task = asyncio.ensure_future(work)
+    # How it ends after it was cancelled matters to nobody; without this asyncio logs it.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         await asyncio.wait([task], timeout=CALL_SECONDS)
         for _ in range(_MORE_TURNS):
