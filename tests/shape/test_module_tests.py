@@ -89,7 +89,6 @@ SHARED = (
         (
             "gateway/state/state.py",
             "gateway/state/redis_limits.py",
-            "gateway/state/redis_link.py",
             "gateway/responses/redis_tables.py",
         ),
         "two gateways on one Redis behave as one, and go on without it",

@@ -270,7 +270,7 @@ async def _in_time(work: Coroutine[Any, Any, T]) -> T:
     If the event loop itself was busy, the response may have arrived already: it gets a few more turns of the loop.
     """
     task = asyncio.ensure_future(work)
-    # How it ends after it was cancelled matters to nobody; without this asyncio logs it.
+    # Read its exception, or asyncio logs it when the task was cancelled here and then failed.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         await asyncio.wait([task], timeout=CALL_SECONDS)
