@@ -14,7 +14,7 @@ SCRIPT = script("return 1")
 
 
 class Client:
-    """A stand-in for redis-py's client; each entry of `loads` is one answer to SCRIPT LOAD."""
+    """What redis-py gives the link; each entry of `loads` is one answer to SCRIPT LOAD."""
 
     def __init__(self, *loads: str) -> None:
         self._loads: Iterator[str] = iter(loads)
