@@ -166,10 +166,10 @@ class Load:
 
     def report(self) -> int:
         """Print what happened; return 1 if something was wrong."""
-        settled = [
+        steady = [
             one for one in self.samples if one.seconds >= min(60, self.samples[-1].seconds / 2)
         ]
-        first, last = settled[0], settled[-1]
+        first, last = steady[0], steady[-1]
         grown = last.resident - first.resident
         more = last.descriptors - first.descriptors
         wrong = sum(count for name, count in self.outcomes.items() if name.startswith("WRONG"))

@@ -569,12 +569,12 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         if exchange.notes_ids:
             exchange.given.update(to.given_ids(body))
         unchanged = relay.is_unchanged(before, events)
-    unsaid: list[Loss] = []
+    not_written: list[Loss] = []
     return TranslatedBody(
-        body if unchanged else to.encode_body(answer, exchange, unsaid),
+        body if unchanged else to.encode_body(answer, exchange, not_written),
         answer,
         200,
-        (*answer.losses, *unsaid),
+        (*answer.losses, *not_written),
         frames.reasoning_field,
         frozenset(exchange.given) if exchange.notes_ids else frozenset(),
         findings,

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.servers import Served
-from tests.browser.test_layout import settle, views
+from tests.browser.test_layout import views, wait_until_shown
 
 __all__ = ["views"]
 
@@ -26,13 +26,13 @@ def test_every_view_passes(
     page = watched.page(width, color_scheme=scheme)
     for view in views:
         page.goto(story.url + view)
-        settle(page)
+        wait_until_shown(page)
         assert problems(page) == [], view
 
 
 def test_open_menus_and_dialogs_pass(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     page.keyboard.press("f")
     expect(page.locator(".option").first).to_be_visible()
     assert problems(page) == []
@@ -44,7 +44,7 @@ def test_open_menus_and_dialogs_pass(page: Page, story: Served) -> None:
 
 def test_the_pass_finds_what_is_wrong(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     page.evaluate("""
       const button = document.createElement("button");
       button.id = "main";
@@ -61,7 +61,7 @@ def test_the_pass_finds_what_is_wrong(page: Page, story: Served) -> None:
 
 def test_the_focus_moves_in_order(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     stops = []
     for _ in range(18):
         page.keyboard.press("Tab")
@@ -86,7 +86,7 @@ def test_the_focus_moves_in_order(page: Page, story: Served) -> None:
 def test_motion_and_counts_respect_the_reader(watched: Watched, story: Served) -> None:
     page = watched.page(reduced_motion="reduce")
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     assert (
         page.evaluate("getComputedStyle(document.querySelector('#live .dot')).animationName")
         == "none"
@@ -98,7 +98,7 @@ def test_motion_and_counts_respect_the_reader(watched: Watched, story: Served) -
 
 def test_the_skip_link_leads_to_the_content(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()

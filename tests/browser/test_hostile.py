@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from dragoman.gateway.config.settings import Record, Settings
 from tests.browser.conftest import Watched
 from tests.browser.servers import Served, inspect_folder
-from tests.browser.test_layout import settle
+from tests.browser.test_layout import wait_until_shown
 from tests.support.asking import post
 from tests.support.gateway import settings_for, stand
 
@@ -144,7 +144,7 @@ def test_every_exchange(watched: Watched, attacked: Served, width: int) -> None:
     assert len(rows) == 3
     for row in rows:
         page.goto(f"{attacked.url}/inspector/exchanges/{row['id']}")
-        settle(page)
+        wait_until_shown(page)
         check(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -156,7 +156,7 @@ def test_every_conversation(watched: Watched, attacked: Served, width: int) -> N
     assert rows
     for row in rows:
         page.goto(f"{attacked.url}/inspector/conversations/{row['id']}")
-        settle(page)
+        wait_until_shown(page)
         check(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -29,7 +29,7 @@ def views(story: Served) -> list[str]:
     ]
 
 
-def settle(page: Page) -> None:
+def wait_until_shown(page: Page) -> None:
     expect(page.locator("main h1")).to_have_count(1)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     page.wait_for_timeout(100)
@@ -42,7 +42,7 @@ def test_no_view_scrolls_sideways(
     page = watched.page(color_scheme=scheme)
     for view in views:
         page.goto(story.url + view)
-        settle(page)
+        wait_until_shown(page)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_timeout(60)
@@ -59,7 +59,7 @@ def test_every_view_can_be_used_at_200_percent(
     page = watched.page(width, height, device_scale_factor=2)
     for view in views:
         page.goto(story.url + view)
-        settle(page)
+        wait_until_shown(page)
         assert 2 == page.evaluate("devicePixelRatio")
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{view} is {wide} wide at {width}"
@@ -80,7 +80,7 @@ def test_text_alone_at_200_percent_is_not_cut_off(
     page = watched.page(1440, 900)
     for view in views:
         page.goto(story.url + view)
-        settle(page)
+        wait_until_shown(page)
         page.evaluate("document.documentElement.style.fontSize = '200%'")
         page.wait_for_timeout(100)
         wide = page.evaluate("document.documentElement.scrollWidth")
@@ -89,7 +89,7 @@ def test_text_alone_at_200_percent_is_not_cut_off(
 
 def test_no_cell_of_the_list_is_cut_off(page: Page, story: Served) -> None:
     page.goto(f"{story.url}/inspector/exchanges")
-    settle(page)
+    wait_until_shown(page)
     expect(page.locator(".chip", has_text="cache broke")).to_have_count(1)  # beside two others
     for width in (861, 900, 979, 980, 1024, 1279, 1280, 1399, 1400, 1439, 1440, 1560, 1600):
         page.set_viewport_size({"width": width, "height": 900})
@@ -111,7 +111,7 @@ def test_no_fact_is_cut_off_on_a_phone(watched: Watched, story: Served, views: l
     page = watched.page(360, 800)
     for view in views:
         page.goto(story.url + view)
-        settle(page)
+        wait_until_shown(page)
         cut = page.locator(".facts dd").evaluate_all(
             "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
         )

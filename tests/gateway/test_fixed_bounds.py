@@ -321,7 +321,7 @@ def test_connections_to_an_upstream_are_kept_up_to_so_many(monkeypatch: pytest.M
             for one in replies:
                 with one:
                     await one.read_all(100, lambda: None)
-                    await one.settle()
+                    await one.drain()
             kept = sum(map(len, made._idle.values()))
             await made.close()
         return kept

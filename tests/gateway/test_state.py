@@ -474,7 +474,7 @@ async def enter_after_an_outage(redis: RedisServer) -> tuple[list[bool], list[in
     alone.leave()
     redis.start()
     await asyncio.to_thread(until, lambda: state.status == "connected")
-    assert entrance.shared_meter.settling
+    assert entrance.shared_meter.catching_up
     with redis.paused():
         leaving = asyncio.create_task(entrance.enter_shared(limits, loop.time(), 0))
         await asyncio.sleep(0.05)

@@ -88,9 +88,10 @@ def test_what_a_writer_writes_its_reader_understands(name: str, data: st.DataObj
     expected, found = content_of(events), content_of(read)
     if name in ("chat", "gemini") and isinstance(expected[-1], Fault):
         # They do not say where a block ends, nor Gemini where an answer begins: before a failure the end of a block is unknown.
-        unsaid = BlockEnd | Opaque | Start if name == "gemini" else BlockEnd | Opaque
+        unwritten = BlockEnd | Opaque | Start if name == "gemini" else BlockEnd | Opaque
         expected, found = (
-            [event for event in one if not isinstance(event, unsaid)] for one in (expected, found)
+            [event for event in one if not isinstance(event, unwritten)]
+            for one in (expected, found)
         )
     if name == "responses" and isinstance(expected[-1], Fault):
         # Overload is written in a code after which Codex retries, and read back as that.

@@ -53,10 +53,17 @@ BANNED_IN_NAMES: Final = frozenset(
         "anew",
         "wish",
         "wishes",
+        "settle",
+        "settles",
+        "settled",
+        "settling",
+        "unsaid",
     }
 )
 # The same for tests and tools.
-BANNED_IN_NAMES_OF_TESTS: Final = frozenset({"told", "tell", "tells", "anew"})
+BANNED_IN_NAMES_OF_TESTS: Final = frozenset(
+    {"told", "tell", "tells", "anew", "settle", "settles", "settled", "unsaid"}
+)
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)

@@ -44,7 +44,7 @@ async def exchanged(connector: Connector, server: Peer) -> bytes:
     """Read an answer to its end, and let its connection be used again."""
     with await opened(connector, server) as reply:
         said = await reply.read_all(MIB, lambda: None)
-        await reply.settle()
+        await reply.drain()
     assert said is not None
     return said
 

@@ -73,7 +73,7 @@ async def opened(connector: Connector, url: str, proxy: Proxy | None, **more: An
 async def exchanged(connector: Connector, url: str, proxy: Proxy | None) -> bytes:
     with await opened(connector, url, proxy) as reply:
         said = await reply.read_all(MIB, lambda: None)
-        await reply.settle()
+        await reply.drain()
     return said or b""
 
 

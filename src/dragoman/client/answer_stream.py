@@ -45,7 +45,7 @@ class IncomingAnswer:
         self._unfolded: list[Event] = []  # events that the folder has not got yet
         self._folding = threading.Lock()  # one thread may call `answer` while another reads
         self._error: ClientError | None = None  # raised once the events before it are out
-        self._settled = False
+        self._released = False
         self._left = False
         self.done: bool = False  # the answer has ended, successfully or not
         self.losses: tuple[Loss, ...] = call.losses  # of the request; also the first events
@@ -121,12 +121,12 @@ class IncomingAnswer:
         self.done = True
         return events
 
-    async def settle(self) -> None:
+    async def release(self) -> None:
         """Release the connection once the answer has ended; another request may use it."""
-        if self._exchange is not None and not self._settled:
-            self._settled = True
+        if self._exchange is not None and not self._released:
+            self._released = True
             if self._error is None:
-                await self._exchange.settle()
+                await self._exchange.drain()
             await self._exchange.close()
 
     def last(self, events: list[Event]) -> list[Event]:
@@ -278,7 +278,7 @@ class AnswerStream(StreamedAnswer):
         except ClientError as error:
             events = incoming.fail(error)
         if incoming.done:
-            await incoming.settle()
+            await incoming.release()
             return incoming.last(events)
         return events
 

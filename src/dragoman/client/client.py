@@ -140,7 +140,7 @@ class Client:
                 error = exchange.identified(fault_error(answer.fault, self._settings, broken))
                 keep_received(error, answer)
                 raise error
-            await exchange.settle()
+            await exchange.drain()
         finally:
             await exchange.close()
         return answer

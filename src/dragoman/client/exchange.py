@@ -178,10 +178,10 @@ class HttpExchange:
         if self._reply is not None:
             self._reply.abort(TransportError("http", why.code, why.message))
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Release the connection for another request, if the answer's end has arrived."""
         if self._reply is not None and self.why is None:
-            await self._reply.settle()
+            await self._reply.drain()
 
     async def close(self) -> None:
         """Abandon the rest of the answer; closing the connection stops the generation."""

@@ -193,7 +193,7 @@ class SyncAnswerStream(StreamedAnswer):
         finally:
             self._reading.release()
         if incoming.done:
-            self._unless_closed(incoming.settle())
+            self._unless_closed(incoming.release())
             return incoming.last(events)
         return events
 

@@ -194,7 +194,7 @@ class Entrance:
         shared = self.shared_meter
         if shared is None or limits is None:
             return self.enter(limits, now, estimate)
-        counted = shared.settling  # here
+        counted = shared.catching_up  # here
         if counted and (refusal := self._enter_alone(shared, limits, now, estimate)):
             return refusal
         try:

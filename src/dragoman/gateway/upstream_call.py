@@ -540,7 +540,7 @@ class UpstreamCall:
         else:
             await stream.write(last)
             answer = Paused(translator.paused, translator.spent)
-        await reply.settle()
+        await reply.drain()
         return answer
 
     def _release_request(self, outline: Request) -> None:

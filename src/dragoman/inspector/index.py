@@ -286,8 +286,8 @@ class Index:
         if changed != self._folder_time or self._open:
             self._scan(self.folder)
             # A file that was made in the same tick of the clock would not change the folder's time again.
-            settled = self._clock() - changed / 1e9 > _FRESH_SECONDS
-            self._folder_time = changed if settled else 0
+            stable = self._clock() - changed / 1e9 > _FRESH_SECONDS
+            self._folder_time = changed if stable else 0
         self._looked = time.monotonic()
 
     def _scan(self, folder: Path) -> None:

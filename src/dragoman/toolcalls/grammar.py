@@ -321,7 +321,7 @@ def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
 
 
 def stray_rules(format_: Format) -> tuple[Rule, ...]:
-    """Return rules for special tokens outside of calls and messages: see `Machine._settle_strays`."""
+    """Return rules for special tokens outside of calls and messages: see `Machine._resolve_strays`."""
     return tuple(
         Rule(pattern=(one_of(*tokens),), action=action, stray=True)
         for tokens, action in (

@@ -484,7 +484,7 @@ class Machine:
     def _emit_prose(self, text: str) -> None:
         """Emit text; hold blanks at positions where they may be dropped."""
         if self._strays:
-            text = self._settle_strays(text)
+            text = self._resolve_strays(text)
             if not text:
                 return
         where = self._where
@@ -562,7 +562,7 @@ class Machine:
         self._strays += token
         self._stray_opener = self._stray_opener or rule.action is Action.SHOW
 
-    def _settle_strays(self, text: str) -> str:
+    def _resolve_strays(self, text: str) -> str:
         """Return the text to emit, with the held tokens if they are text; nothing if more must be known."""
         strays = self._strays
         if text.isspace() and not self._shown and len(strays) <= MAX_BLANKS:

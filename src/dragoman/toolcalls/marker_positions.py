@@ -175,11 +175,11 @@ class MarkerTracer(Machine):
         super()._take_stray(rule, token)
         self._rejected = len(self._strays) <= before
 
-    def _settle_strays(self, text: str) -> str:
-        settled = super()._settle_strays(text)
+    def _resolve_strays(self, text: str) -> str:
+        resolved = super()._resolve_strays(text)
         if not self._strays:
             self._stray_markers.clear()
-        return settled
+        return resolved
 
     def _drop_strays(self) -> None:
         if self._strays:

@@ -13,8 +13,8 @@ from dragoman.transport.compression import Unpacker, unpacker
 from dragoman.transport.connection import Connection
 from dragoman.transport.failures import TransportError
 
-_SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already complete
-_SETTLE_BYTES: Final = 64 * 1024
+_DRAIN_SECONDS: Final = 0.25  # for the end of an answer that is already complete
+_DRAIN_BYTES: Final = 64 * 1024
 _ERROR_BYTES: Final = 1024 * 1024  # of an error's body
 _UNPACKED_BYTES: Final = 256 * 1024  # that are given out at once
 _LONGEST_WAIT: Final = 30 * 86_400.0  # seconds; what asks for more is nonsense
@@ -28,7 +28,7 @@ class Reply:
     __slots__ = (
         "_connection",
         "_release",
-        "_settled",
+        "_released",
         "headers",
         "listen",
         "status",
@@ -44,7 +44,7 @@ class Reply:
         """
         self._connection = connection
         self._release = release
-        self._settled = False  # the connection is no longer ours
+        self._released = False  # the connection is no longer ours
         self.status: int = connection.status
         self.headers: Mapping[str, str] = connection.headers
         # `take` returns what has arrived, nothing at the end, and None if one has to `wait` first, or to
@@ -141,17 +141,17 @@ class Reply:
         """Close the connection; a reader, now or later, gets `why`."""
         self._connection.abort(why)
 
-    async def settle(self) -> None:
-        """Let the connection serve another request, if the answer's end is at hand."""
+    async def drain(self) -> None:
+        """Read the rest of the response if it is short, so that the connection can serve another request."""
         connection = self._connection
-        if self._settled:
+        if self._released:
             return
         connection.listen(None)
         if not connection.ended:
             size = 0
             try:
-                async with asyncio.timeout(_SETTLE_SECONDS):
-                    while size < _SETTLE_BYTES and (data := await self.read()):
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    while size < _DRAIN_BYTES and (data := await self.read()):
                         size += len(data)
             except (TimeoutError, TransportError):
                 return
@@ -159,8 +159,8 @@ class Reply:
 
     def release(self) -> None:
         """Let the connection serve another request: the answer was read to its end."""
-        if not self._settled:
-            self._settled = True
+        if not self._released:
+            self._released = True
             self._release(self._connection)
 
     def __enter__(self) -> Self:
@@ -171,7 +171,7 @@ class Reply:
 
     def close(self) -> None:
         """Drop the rest of the answer and close the connection, so that the server stops generating."""
-        if not self._settled:
+        if not self._released:
             self._connection.abort()
 
 

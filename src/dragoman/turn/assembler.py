@@ -452,9 +452,9 @@ class Assembler(BlockBuilder):
         if self.half_input and not cut:
             self.fault(half_input(self.half_input))
             return
-        settled = self._agreed_reason(reason)
+        agreed = self._agreed_reason(reason)
         self._report_usage()
-        self.out.append(Finish(settled, stop_sequence, category, explanation, raw, token))
+        self.out.append(Finish(agreed, stop_sequence, category, explanation, raw, token))
         self.ended = True
 
     def fault(self, fault: Fault) -> None:
@@ -566,7 +566,7 @@ class Assembler(BlockBuilder):
         return call.ended and (call.cut or isinstance(call.arguments, RawInput))
 
     def _drain(self) -> None:
-        """Let what waited go on, up to the next call that is not settled."""
+        """Read the input that waits for its turn, until a call of it is still open."""
         while self._waiting and self._call is None and not self.ended:
             piece = self._waiting.popleft()
             if not isinstance(piece, IncomingCall):

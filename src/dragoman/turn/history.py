@@ -35,28 +35,28 @@ def normalize_history(
     """
     if _is_orderly(turns):
         return list(turns)
-    settled: list[Turn] = []
+    normalized: list[Turn] = []
     used: dict[str, int] = {}  # ids that calls have, and how often each was asked for again
     at, count = 0, len(turns)
     while at < count:
         turn = turns[at]
         at += 1
         if turn.role is not ASSISTANT:
-            settled.append(_without_results(turn, losses, repair=repair))
+            normalized.append(_without_results(turn, losses, repair=repair))
             continue
         calls = [part.id for part in turn.parts if type(part) is ToolCallPart]
         if not calls:
-            settled.append(turn)
+            normalized.append(turn)
             continue
-        if at < count and _is_settled(calls, turns[at], used):
+        if at < count and _is_answered(calls, turns[at], used):
             for call_id in calls:
                 used[call_id] = 0
-            settled.append(turn)
-            settled.append(turns[at])
+            normalized.append(turn)
+            normalized.append(turns[at])
             at += 1
             continue
         renamed, names = _rename(turn, used, losses)
-        settled.append(renamed)
+        normalized.append(renamed)
         # Any turn before the next assistant turn may hold its results.
         following: list[Turn] = []
         while at < count and turns[at].role is not ASSISTANT:
@@ -64,9 +64,9 @@ def normalize_history(
             at += 1
         results, rest = _collect(following, names, losses, repair=repair)
         ordered = _in_call_order(renamed, results, losses, strict=strict)
-        settled.append(Turn(USER, ordered, path=following[0].path if following else turn.path))
-        settled += rest
-    return _joined(settled)
+        normalized.append(Turn(USER, ordered, path=following[0].path if following else turn.path))
+        normalized += rest
+    return _joined(normalized)
 
 
 def _is_orderly(turns: Sequence[Turn]) -> bool:
@@ -101,8 +101,8 @@ def _is_orderly(turns: Sequence[Turn]) -> bool:
     return not waiting and len(set(ids)) == len(ids)
 
 
-def _is_settled(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:
-    """Return whether nothing is to be done: unique ids, and a turn that begins with the results."""
+def _is_answered(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:
+    """Return whether the ids are unique and the next turn begins with the results in order."""
     parts, count = after.parts, len(calls)
     if after.role is not USER or after.name or len(parts) < count:
         return False

@@ -168,7 +168,7 @@ class ToolTable:
     def __len__(self) -> int:
         return len(self._by_wire)
 
-    def settles(self, wire: str) -> bool:
+    def is_complete_name(self, wire: str) -> bool:
         """Return whether `wire` is a declared name, and no other declared name begins with it."""
         return wire in self._by_wire and not any(
             other != wire and other.startswith(wire) for other in self._by_wire

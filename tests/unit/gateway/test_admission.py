@@ -22,7 +22,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(work, 60))
 
 
-async def settled() -> None:
+async def let_tasks_run() -> None:
     """Let every task run until all of them wait."""
     for _ in range(20):
         await asyncio.sleep(0)
@@ -53,14 +53,14 @@ class Door:
 
     async def leave(self, name: str) -> None:
         self.inside.pop(name).leave()
-        await settled()
+        await let_tasks_run()
 
 
 def test_requests_of_one_priority_enter_as_they_came():
     async def scene() -> list[str]:
         door = Door()
         tasks = [door.ask(name) for name in "abcd"]
-        await settled()
+        await let_tasks_run()
         for name in "abcd":
             await door.leave(name)
         await asyncio.gather(*tasks)
@@ -73,9 +73,9 @@ def test_higher_priority_enters_first():
     async def scene() -> list[str]:
         door = Door()
         tasks = [door.ask("inside")]
-        await settled()
+        await let_tasks_run()
         tasks += [door.ask("low", -1), door.ask("plain"), door.ask("high", 5), door.ask("high2", 5)]
-        await settled()
+        await let_tasks_run()
         for name in ("inside", "high", "high2", "plain", "low"):
             await door.leave(name)
         await asyncio.gather(*tasks)
@@ -88,9 +88,9 @@ def test_every_eighth_place_goes_to_the_request_that_waited_longest():
     async def scene() -> list[str]:
         door = Door()
         tasks = [door.ask("0", 1)]
-        await settled()
+        await let_tasks_run()
         tasks += [door.ask("low"), *(door.ask(str(number), 1) for number in range(1, 12))]
-        await settled()
+        await let_tasks_run()
         for _ in range(12):
             await door.leave(door.entered[-1])
         await asyncio.gather(*tasks)
@@ -103,11 +103,11 @@ def test_request_that_leaves_the_queue_lets_the_next_one_try():
     async def scene() -> tuple[list[str], int]:
         door = Door()
         door.ask("inside")
-        await settled()
+        await let_tasks_run()
         gone, kept = door.ask("gone"), door.ask("kept")
-        await settled()
+        await let_tasks_run()
         gone.cancel()
-        await settled()
+        await let_tasks_run()
         await door.leave("inside")
         await kept
         return door.entered, len(door.entrance.queue)
@@ -120,7 +120,7 @@ def test_all_free_places_are_filled():
         door = Door(3)
         for name in "abcde":
             door.ask(name)
-        await settled()
+        await let_tasks_run()
         return door.entered
 
     assert ["a", "b", "c"] == run(scene())
@@ -130,7 +130,7 @@ def test_wait_ends_by_its_timeout():
     async def scene() -> tuple[Any, int]:
         door = Door()
         door.ask("inside")
-        await settled()
+        await let_tasks_run()
         return await door.ask("late", seconds=0.01), len(door.entrance.queue)
 
     assert ("timeout", 0) == run(scene())
@@ -145,7 +145,7 @@ def test_wait_ends_when_the_gateway_drains():
             return None
 
         task = asyncio.create_task(queue.wait(waiter, never, seconds=60, polls=False))
-        await settled()
+        await let_tasks_run()
         waiter.end()
         return await task
 
@@ -163,7 +163,7 @@ def test_place_that_another_process_gives_back_is_found(tmp_path: Path):
         task = asyncio.create_task(
             queue.wait(queue.join(0), lambda: here.enter(1), seconds=30, polls=here.entrance.shared)
         )
-        await settled()
+        await let_tasks_run()
         held.leave()  # which wakes nothing in this process
         found = await task
         await first.close()

@@ -52,7 +52,7 @@ def shape(turns: list[Turn]) -> list[tuple[str, list[str]]]:
     return [(str(turn.role), [short(part) for part in turn.parts]) for turn in turns]
 
 
-def settled(*turns: Turn, **options: bool) -> tuple[list[tuple[str, list[str]]], list[Loss]]:
+def normalized(*turns: Turn, **options: bool) -> tuple[list[tuple[str, list[str]]], list[Loss]]:
     losses: list[Loss] = []
     return shape(normalize_history(turns, losses, **options)), losses
 
@@ -71,7 +71,7 @@ def test_a_history_in_order_is_not_touched() -> None:
 
 
 def test_results_stand_in_call_order_before_everything_else() -> None:
-    turns, losses = settled(
+    turns, losses = normalized(
         assistant(call("a"), call("b")),
         user(TextPart("look"), result("b"), TextPart("here"), result("a")),
     )
@@ -84,7 +84,7 @@ def test_results_stand_in_call_order_before_everything_else() -> None:
 
 
 def test_results_over_several_turns_become_one_turn_and_the_users_text_joins_it() -> None:
-    turns, _ = settled(
+    turns, _ = normalized(
         assistant(call("a"), call("b")),
         user(result("b")),
         user(result("a")),
@@ -100,7 +100,7 @@ def test_results_over_several_turns_become_one_turn_and_the_users_text_joins_it(
 
 
 def test_an_instruction_among_the_results_follows_them() -> None:
-    turns, _ = settled(
+    turns, _ = normalized(
         assistant(call("a"), call("b")),
         user(result("a")),
         Turn(Role.SYSTEM, (TextPart("be brief"),)),
@@ -116,13 +116,13 @@ def test_an_instruction_among_the_results_follows_them() -> None:
 
 
 def test_user_turns_that_follow_no_results_stay_apart() -> None:
-    turns, _ = settled(user(TextPart("a")), user(TextPart("b")))
+    turns, _ = normalized(user(TextPart("a")), user(TextPart("b")))
 
     assert turns == [("user", ["a"]), ("user", ["b"])]
 
 
 def test_d6_an_id_used_in_each_turn_is_renumbered_with_its_results() -> None:
-    turns, losses = settled(
+    turns, losses = normalized(
         assistant(call("call_0"), path="$.messages[0]"),
         user(result("call_0", "one")),
         assistant(call("call_0"), path="$.messages[2]"),
@@ -146,7 +146,7 @@ def test_d6_an_id_used_in_each_turn_is_renumbered_with_its_results() -> None:
 
 
 def test_d6_an_id_used_twice_in_one_turn_pairs_its_results_in_order() -> None:
-    turns, losses = settled(
+    turns, losses = normalized(
         assistant(call("x"), call("y"), call("x")),
         user(result("x", "one"), result("x", "two"), result("y")),
     )
@@ -168,7 +168,7 @@ def test_d6_an_id_used_twice_in_one_turn_pairs_its_results_in_order() -> None:
 )
 def test_d6_a_new_id_is_never_one_that_is_taken(ids: list[str], expected: list[str]) -> None:
     turns = [turn for one in ids for turn in (assistant(call(one)), user(result(one)))]
-    found, _ = settled(*turns)
+    found, _ = normalized(*turns)
 
     assert [f"call {one}" for one in expected] == [parts[0] for _, parts in found[::2]]
     assert [f"result {one} ok" for one in expected] == [parts[0] for _, parts in found[1::2]]
@@ -187,7 +187,7 @@ def test_f9_a_call_without_a_result_gets_a_neutral_one_and_is_reported() -> None
 
 
 def test_f9_a_history_that_ends_in_a_call_is_answered() -> None:
-    turns, losses = settled(assistant(call("a")))
+    turns, losses = normalized(assistant(call("a")))
 
     assert turns[-1] == ("user", [f"result a {NO_RESULT}"])
     assert len(losses) == 1
@@ -195,7 +195,7 @@ def test_f9_a_history_that_ends_in_a_call_is_answered() -> None:
 
 def test_f9_a_call_without_a_result_is_refused_if_strict() -> None:
     with pytest.raises(MalformedError) as caught:
-        settled(assistant(call("a"), path="$.messages[3]"), strict=True)
+        normalized(assistant(call("a"), path="$.messages[3]"), strict=True)
 
     assert caught.value.path == "$.messages[3]"
     assert "`a`" in str(caught.value)
@@ -266,7 +266,7 @@ turns = st.lists(
 
 
 @given(turns)
-def test_any_history_is_settled_so_that_each_call_has_its_own_id_and_its_result_next(
+def test_any_history_is_answered_so_that_each_call_has_its_own_id_and_its_result_next(
     history: list[Turn],
 ) -> None:
     found = normalize_history(history, [], repair=True)

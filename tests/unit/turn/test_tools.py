@@ -135,9 +135,9 @@ def test_t19_a_declared_name_is_never_taken_apart() -> None:
     assert table.resolve(wire_name("functions.Bash")) == ToolName("functions.Bash")
 
 
-def test_t5_a_name_is_settled_when_no_longer_one_begins_with_it() -> None:
+def test_t5_a_name_is_complete_when_no_longer_one_begins_with_it() -> None:
     table = ToolTable([Tool(name="read"), Tool(name="read_file")])
 
-    assert not table.settles("read")
-    assert table.settles("read_file")
-    assert not table.settles("write")
+    assert not table.is_complete_name("read")
+    assert table.is_complete_name("read_file")
+    assert not table.is_complete_name("write")

@@ -468,11 +468,11 @@ class ChatReader:
         if delta.refusal:
             self._channels.refusal(delta.refusal)
         if delta.tool_calls:
-            self._channels.settle("calls")
+            self._channels.enter("calls")
             self._calls.read(delta.tool_calls)
         # Case: chat/t12_legacy_function_call.
         elif delta.function_call is not None:
-            self._channels.settle("calls")
+            self._channels.enter("calls")
             self._calls.read_legacy(delta.function_call)
         if delta.annotations or delta.audio or delta.images:
             self._additions(delta)

@@ -216,7 +216,7 @@ class Calls:
             call.name += name
             if len(call.name) > self._limits.max_tool_name_chars:
                 raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
-        if call.name and (fragment or self._tools.settles(call.name)):
+        if call.name and (fragment or self._tools.is_complete_name(call.name)):
             self._open(call)
         if extra and extra != call.extra:
             call.extra = extra
@@ -511,7 +511,7 @@ class Channels:
                 self.lose_once("part_unknown", "", "reasoning_details")
             self.careful = True
         for text, channel, part in readable:
-            self.settle("reasoning")
+            self.enter("reasoning")
             fresh = self._fresh("reasoning", text)
             if fresh:
                 self._assembler.reasoning(fresh, channel, part)
@@ -530,7 +530,7 @@ class Channels:
                 self.reasoning_field = "reasoning"
 
     def refusal(self, text: str) -> None:
-        self.settle("refusal")
+        self.enter("refusal")
         text = self._fresh("refusal", text)
         if text:
             self._assembler.refusal(text)
@@ -546,8 +546,8 @@ class Channels:
             return None
         return Raw(msgspec.json.encode(records))
 
-    def settle(self, channel: str) -> None:
-        """Get ready for content in `channel`."""
+    def enter(self, channel: str) -> None:
+        """Emit what waits for other channels, because content of `channel` follows."""
         if channel != "content":
             self.text_base = self.chars
             self._refused_at = -1
@@ -566,7 +566,7 @@ class Channels:
         self._release_halves()
 
     def _text(self, text: str, logprobs: Raw | None) -> None:
-        self.settle("content")
+        self.enter("content")
         text = self._fresh("content", text)
         if text:
             self.chars += len(text)
@@ -587,7 +587,7 @@ class Channels:
     def _think(self, text: str) -> None:
         if not text:
             return
-        self.settle("reasoning")
+        self.enter("reasoning")
         text = self._fresh("reasoning", text)
         if text:
             self._assembler.reasoning(text)

@@ -168,10 +168,10 @@ class _Encoder:
 
     def _history(self) -> None:
         request, target = self._request, self._target
-        settled = normalize_history(
+        normalized = normalize_history(
             request.turns, self.losses, strict=target.strict, repair=target.repair_history
         )
-        turns = [*place_instructions(settled, self._profile, self.losses)]
+        turns = [*place_instructions(normalized, self._profile, self.losses)]
         self._prefill(turns)
         relayed = request.dialect == "responses"
         encoder = ItemEncoder(target, self.losses, native=self._native, relayed=relayed)

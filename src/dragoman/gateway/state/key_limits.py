@@ -57,7 +57,7 @@ class SharedMeter(Protocol):
         ...
 
     @property
-    def settling(self) -> bool:
+    def catching_up(self) -> bool:
         """The server is back, and does not know yet what all machines admitted without it."""
         ...
 

@@ -167,9 +167,9 @@ class RedisMeter:
         self._sending: asyncio.Task[None] | None = None
 
     @property
-    def settling(self) -> bool:
+    def catching_up(self) -> bool:
         """Redis is back, and does not know yet what all gateways admitted without it."""
-        return self._link.settling
+        return self._link.catching_up
 
     async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:
         """Begin a request of about `estimate` tokens; return a ticket for `leave`.
@@ -254,7 +254,7 @@ class RedisMeter:
         """Return the sums of all gateways, as of the last request here."""
         return Spent(*(self._sums.get(name, 0) for name in self._names(today)))
 
-    async def settle(self) -> None:
+    async def wait_sent(self) -> None:
         """Wait until costs that are being sent have arrived."""
         if self._sending is not None:
             await asyncio.wait([self._sending])
@@ -312,7 +312,7 @@ class RedisMeter:
 
     def _learn(self, requests: bytes, tokens: bytes, machines: int) -> None:
         """Keep what Redis reports, unless it cannot know yet what the other gateways admitted."""
-        if not self.settling:
+        if not self.catching_up:
             self.levels = Levels(_now(), float(requests), float(tokens), machines)
 
     def _known(self) -> tuple[float, float]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A request never waits longer than two of these.  A shorter time would take a busy machine for a server that is away,
 # and limits are exact only as long as the server counts.
 CALL_SECONDS: Final = 1.0
-_SETTLE_SECONDS: Final = 2.0  # after an outage: until then every gateway has connected again
+_CATCH_UP_SECONDS: Final = 2.0  # after an outage: until then every gateway has connected again
 _CLOCK_SECONDS: Final = (
     60.0  # between two looks at Redis's clock: those of two machines drift apart
 )
@@ -80,15 +80,15 @@ class RedisLink:
         self._opened = asyncio.Event()  # the first attempt has ended
         self._offset = 0.0  # from the event loop's clock to Redis's, or a little more
         self._look_at = 0.0  # when Redis's clock is read again
-        self._settled_at = 0.0
+        self._caught_up_at = 0.0
         self._failed = False  # there was an outage
         self._closing = False
         self.available: bool = False
 
     @property
-    def settling(self) -> bool:
+    def catching_up(self) -> bool:
         """Redis is back, and other gateways may not have sent yet what they counted without it."""
-        return asyncio.get_running_loop().time() < self._settled_at
+        return asyncio.get_running_loop().time() < self._caught_up_at
 
     async def start(self) -> None:
         """Connect; if that fails, go on trying in the background.
@@ -173,7 +173,7 @@ class RedisLink:
             asked_at = asyncio.get_running_loop().time()
             self._note_clock(await client.time(), asked_at)
         if self._failed:
-            self._settled_at = asyncio.get_running_loop().time() + _SETTLE_SECONDS
+            self._caught_up_at = asyncio.get_running_loop().time() + _CATCH_UP_SECONDS
         self.available = True
         self._opened.set()
         self._on_change("")

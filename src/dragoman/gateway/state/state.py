@@ -146,7 +146,7 @@ class RedisState(State):
     async def close(self) -> None:
         await self._stop_tasks()
         for meter in self._meters.values():
-            await meter.settle()
+            await meter.wait_sent()
         await asyncio.gather(self._link.close(), self._notes_link.close())
         await super().close()
 

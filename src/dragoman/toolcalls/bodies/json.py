@@ -203,12 +203,12 @@ class JsonBody:
         inner = JsonArguments(limits=self._machine.limits)
         text = inner.feed(resolved.arguments)
         parameters = self._machine.declared.parameters(resolved.name)
-        settled = close_arguments(inner, parameters, cut=False)
-        if text + settled.text:
-            self._sink.args(text + settled.text)
-        for code in (*outcome.problems, *settled.problems):
+        closed = close_arguments(inner, parameters, cut=False)
+        if text + closed.text:
+            self._sink.args(text + closed.text)
+        for code in (*outcome.problems, *closed.problems):
             self._sink.problem(code, resolved.name)
-        self._sink.end(complete=settled.complete)
+        self._sink.end(complete=closed.complete)
         self._machine.leave_call()
 
 
