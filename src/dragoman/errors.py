@@ -10,7 +10,7 @@
                 TooLargeError           a named limit was passed: carries the limit's name
                     NameTooLongError    by a name or an id: carries its JSON path too
             MisuseError            our caller broke our contract
-        UntranslatableError             the target dialect cannot say this: carries the path
+        UntranslatableError             the target dialect has no form for this: carries the path
         ConfigError                the operator's input is wrong
 
 `http_status` is the status that a server replies with if the client is at fault; `exit_code` is what

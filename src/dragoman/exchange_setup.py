@@ -75,7 +75,7 @@ def make_exchange(
     """Put together what is known of an exchange; what is not given follows from the request.
 
     `source` is the upstream's dialect and `target` the client's, if the answer is written for one; `body`
-    is the upstream's complete answer; `continues` says that a paused answer is continued.
+    is the upstream's complete answer; with `continues` a paused answer is continued.
     """
     profile = options.get("profile", "generic")
     request = options.get("request")

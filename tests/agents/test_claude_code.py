@@ -123,7 +123,7 @@ class TestClaudeCode(Scenarios):
 
 
 def ids_seen(out: str) -> list[str]:
-    """Return the ids of calls that the agent tells."""
+    """Return the ids of calls that the agent reports."""
     lines = [json.loads(line) for line in out.splitlines()]
     blocks = [
         block for one in lines if one["type"] == "assistant" for block in one["message"]["content"]

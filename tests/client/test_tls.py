@@ -52,7 +52,7 @@ def refusal(context: ssl.SSLContext, tls: TLS) -> ClientError:
 
 
 def refuse_with(context: ssl.SSLContext) -> Script:
-    """Return a server that agrees on TLS by hand, and tells why it does not, as asyncio's never does."""
+    """Return a server that agrees on TLS by hand, and records why it does not, as asyncio's never does."""
 
     async def script(talk: Talk) -> None:
         received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -123,7 +123,7 @@ def frames(upstream: str, *, begun: bool) -> list[bytes]:
 
 
 def whole(upstream: str) -> bytes:
-    """Return a complete answer with a good status that tells a failure."""
+    """Return a complete answer with a good status that contains a failure."""
     if upstream == "anthropic":
         return json.dumps({"type": "error", "error": ERROR, "request_id": KEY}).encode()
     if upstream == "responses":

@@ -34,6 +34,9 @@ BANNED: Final = {
     r"in silence": "silently",
     r"small matters": "small tasks",
     r"hand(?:s|ed)? back": "return",
+    r"tells": "shows, reports, prints; distinguishes",
+    r"says that": "reports, announces; is set if",
+    r"can(?:not| not) (?:say|be said)": "has no form for",
 }
 _PATTERN: Final = re.compile(
     "|".join(rf"(?P<w{n}>\b(?:{word})\b)" for n, word in enumerate(BANNED)), re.IGNORECASE

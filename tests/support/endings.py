@@ -333,7 +333,7 @@ def settings(url: str) -> Settings:
 
 
 async def seen(stand: Stand, ending: Ending, dialect: str) -> str:
-    """Return what a client of a dialect sees, as its file tells it."""
+    """Return what a client of a dialect sees, in the form of its file."""
     said = ending.said.replace("\n", "\n# ")
     parts = [f"# {ending.upstream}/{ending.model}\n# {said}\n"]
     texts = {way: await _asked(stand, ending, dialect, way) for way in ending.ways}
@@ -386,7 +386,7 @@ def normal(text: str) -> str:
 
 
 def read(text: str) -> dict[str, Seen]:
-    """Return what a file tells, by the way that was asked for."""
+    """Return what a file contains, by the way in which the client asked."""
     found: dict[str, Seen] = {}
     for part in text.split("\n=== ")[1:]:
         ways, _, rest = part.partition("\n")

@@ -1,8 +1,8 @@
-"""A program that replaces a coding agent: it finds the gateway as the real one does, asks it once, and tells
+"""A program that replaces a coding agent: it finds the gateway as the real one does, asks it once, and prints
 what it saw.
 
 It is copied onto PATH under the agent's name.  `FAKE_OUT` names the file it writes, `FAKE_EXIT` its exit code;
-with `FAKE_WAIT` it tells that it waits and goes on when a line comes, or a signal that it handles.
+with `FAKE_WAIT` it prints that it waits, and goes on when a line comes, or a signal that it handles.
 """
 
 import json

@@ -49,7 +49,7 @@ def http(
 ) -> bytes:
     """Return an HTTP answer; its length is sent unless `length` is None.
 
-    It says that the connection closes behind it, as it does once a script is over, unless the script is
+    It announces that the connection closes behind it, as it does once a script is over, unless the script is
     to `keep` it: a client that used it again might have its next request cut off.
     """
     if length == -1:

@@ -53,8 +53,8 @@ RULES: Final[dict[str, str]] = {
     " a custom call may be open when it ends as incomplete",
     "output-equals-items": "the response completes with the items that were done, all and in order",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
-    "arguments-whole": "the arguments of a done call are a whole object, unless it says"
-    " that it is incomplete and the response does not complete",
+    "arguments-whole": "the arguments of a done call are a whole object; an incomplete"
+    " response may end with a call whose status is `incomplete`",
     "call-id-characters": "a call's id has 1 to 64 characters, none of them blank",
     "call-id-once": "no two calls have the same call id",
 }

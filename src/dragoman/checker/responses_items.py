@@ -157,7 +157,7 @@ class Cut(Struct, frozen=True):
     """A call that was done although its arguments are not whole."""
 
     where: Position
-    reported: bool  # the item says that it is incomplete
+    reported: bool  # the status of the item is incomplete
 
 
 class ItemGrammar:

@@ -27,7 +27,7 @@ from dragoman.turn.request import DialectName, Request
 class Writer(Protocol):
     """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrderError`."""
 
-    losses: list[Loss]  # what this writer could not say
+    losses: list[Loss]  # what the dialect has no form for
     # The complete response object, once the answer has ended; empty in dialects whose servers store none.
     response: bytes
 
@@ -36,7 +36,7 @@ class Writer(Protocol):
     def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Look at upstream bytes of the same dialect that may be forwarded instead of the next events.
 
-        `resume` says that everything before them was forwarded or written.
+        With `resume` everything before them was forwarded or written.
         """
         ...
 
@@ -150,7 +150,7 @@ class Dialect:
     # Frames of a stream, and complete bodies, to events.
     frame_reader: Callable[[Exchange], FrameReader]
     writer: Callable[[Exchange], Writer]
-    # A complete answer; what cannot be said is added to the losses.
+    # Writes a complete answer, and adds what the dialect has no form for to the losses.
     encode_body: Callable[[Answer, Exchange, list[Loss]], bytes]
     # HTTP status and error body to a fault, and back.
     decode_fault: Callable[[int, bytes], Fault]

@@ -507,7 +507,7 @@ def seal_server(
 ) -> str:
     """Return an envelope of a call and its result; empty if there is nothing to send back.
 
-    `blocks` are vendor, summary and JSON of each; `call_id` is the id that the client gets; `reasoned` says that
+    `blocks` are vendor, summary and JSON of each; `call_id` is the id that the client gets; `reasoned` is set if
     reasoning came right before the call.
     """
     kept: list[tuple[str, Raw]] = []

@@ -236,7 +236,7 @@ def _with_column(matrix: list[list[float]], at: int, column: Sequence[float]) ->
 
 
 def fingerprint(body: bytes) -> str:
-    """Return what tells the agents of one client apart: their tools and the beginning of their instructions."""
+    """Return what distinguishes the agents of one client: their tools and the beginning of their instructions."""
     found = _leaves_of(body, (_TOOLS, *sorted(vocabulary().system)))
     names = [
         leaf.text

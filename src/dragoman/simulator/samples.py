@@ -36,7 +36,7 @@ _BY_FORMAT: Final = {
 
 
 def sample(schema: Json, *, name: str = "value", variant: int = 0) -> Json:
-    """Return a value that fits a schema; `variant` tells several of the same schema apart."""
+    """Return a value that fits a schema; a different `variant` gives a different value."""
     return _Sampler(schema, variant).value(schema, name, 0)
 
 

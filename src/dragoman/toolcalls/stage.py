@@ -478,8 +478,8 @@ def native_stages(
     sequence finds none, and None finds every call of a family that was chosen by its name or by the model's.
     None and a family that is not known find none: text could match the markers of any family.
 
-    `seal_plain` says that the upstream's reader marks unsigned reasoning to be given back; reasoning
-    that is found here is then marked as well.
+    With `seal_plain` the upstream's reader marks unsigned reasoning to be given back; reasoning that is
+    found here is then marked as well.
 
     Raises:
         ConfigError: there is no family of that name.

@@ -12,8 +12,8 @@ else:
     from backports import zstd
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
+# The low half of the first byte of a deflated body with a zlib header.  Some clients send bodies without the header.
 # Test: test_packed_bodies_are_unpacked.
-# What tells a deflated body with its header from one without, which some clients send.
 _DEFLATED: Final = 8
 
 

@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             self._parser.feed_data(self._room[:nbytes])
         # Test: test_each_ends_in_the_right_error_within_bounded_memory.
         except HttpParserUpgrade:
-            self.answered = self.ended = True  # its status tells; nothing was asked for
+            self.answered = self.ended = True  # no upgrade was requested: its status is the answer
             self.status = self._parser.get_status_code()
         except HttpParserCallbackError as error:
             why = error.__context__

@@ -37,7 +37,10 @@ class TransportError(Exception):
 
 
 def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
-    """Return why there is no connection; `secure` says that TLS was to be spoken on it."""
+    """Return the error for a connection that could not be opened; `secure` is set for TLS.
+
+    A server that closes a TLS connection while it is opened has refused the handshake.
+    """
     match error:
         case ssl.SSLError():
             return untrusted(where, error)

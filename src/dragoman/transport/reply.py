@@ -77,7 +77,7 @@ class Reply:
 
     @property
     def should_retry(self) -> bool | None:
-        """Whether the server says that another attempt may help; None if it does not say."""
+        """The server's `x-should-retry`: whether another attempt may help; None without that header."""
         # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
         return _BOOLEANS.get(self.headers.get("x-should-retry", ""))
 

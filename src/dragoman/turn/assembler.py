@@ -71,7 +71,7 @@ _Action: TypeAlias = Callable[["Assembler"], None]
 
 
 class IncomingCall:
-    """One call.  `raw_input` says that its peer sends free text, not JSON."""
+    """One call.  With `raw_input` its peer sends free text, not JSON."""
 
     def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
         self.call_id = call_id
@@ -263,7 +263,7 @@ class Assembler(BlockBuilder):
         """Put in the call of a vendor-run tool, and return its id: one is made if the peer gave none.
 
         The result may follow at any time.  A call that has none at the end of a normal answer gets one then: what the
-        answer cites, if `ran` says that a search has run, else a failure.  A call of an MCP server without the name
+        answer cites, if a search has run (`ran`), else a failure.  A call of an MCP server without the name
         of its tool is dropped: it has no id, and no client could show it.
         """
         if call.does is ServerKind.MCP and not call.name:
@@ -349,7 +349,7 @@ class Assembler(BlockBuilder):
         """Begin a call; `key` names it in `args`, `end_call` and `call_opaque`.
 
         `flavor` and `namespace` are for peers that send them; otherwise the declared tools give them.
-        `raw_input` says that what follows is free text, not JSON.
+        With `raw_input` the peer sends free text, not JSON.
         """
         self._call_count += 1
         check_call_count(self._call_count, self._limits)
@@ -415,7 +415,7 @@ class Assembler(BlockBuilder):
             call.opaque.append((kind, data))
 
     def end_call(self, key: Hashable, *, cut: bool = False) -> None:
-        """Note that the peer ended a call; `cut` says that it is not whole."""
+        """Note that the peer ended a call, with `cut` before its arguments were complete."""
         call = self._calls[key]
         call.ended = True
         call.cut = cut
@@ -522,7 +522,7 @@ class Assembler(BlockBuilder):
         self.call_delta(text)
 
     def _close_call(self, *, cut: bool) -> None:
-        """End the open call; `cut` says that its peer stopped before the end."""
+        """End the open call; with `cut` its peer stopped before the end."""
         call = self._call
         assert call is not None  # noqa: S101 -- callers check
         self._call = None

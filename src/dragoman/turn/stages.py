@@ -269,7 +269,7 @@ def _begins_call(event: Event) -> bool:
     return type(event) is BlockStart and event.kind in CALL_KINDS
 
 
-# Endings with which an upstream says that an answer is whole.
+# Finish reasons of an answer that is complete.
 _FINISHED: Final = frozenset(
     {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
 )

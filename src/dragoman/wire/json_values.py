@@ -50,8 +50,8 @@ def has_more(data: bytes, byte: bytes, most: int) -> bool:
 def has_more_items(data: bytes, most: int) -> bool:
     """Return whether a JSON text has more than `most` commas outside its strings.
 
-    Decoders cannot be interrupted, and need memory for every value: this tells before they begin.  The
-    time is linear, and no single step takes long.
+    A decoder cannot be interrupted, and needs memory for every value, so this is checked before it begins.
+    The time is linear, and no single step takes long.
     """
     if not has_more(data, b",", most):
         return False

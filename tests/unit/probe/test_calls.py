@@ -23,7 +23,7 @@ READERS = {
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_the_family_of_calls_in_text_is_known(family):
-    """The simulator's name of the model tells it; without the name, its markers do."""
+    """The family is found by the model's name; without the name, by its markers."""
     report = probe(family.replace("_", "-"), "chat", "native")
 
     assert READERS.get(family, family) == report.format

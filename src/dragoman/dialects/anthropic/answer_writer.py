@@ -78,7 +78,7 @@ class Ending(Struct, frozen=True):
 
 
 def ending_of(finish: Finish, *, refused: bool) -> Ending:
-    """Return the ending; `refused` says that the model declined in a separate refusal block."""
+    """Return the ending; `refused` is set if the model declined in a separate refusal block."""
     reason = FINISH_WORDS[finish.reason]
     if refused and finish.reason is FinishReason.STOP:
         reason = "refusal"

@@ -184,7 +184,7 @@ class Blocks:
     def doubt_input(self) -> None:
         """Take the input of the call that is open as cut: the message is complete and ended at a limit.
 
-        The vendor's documentation of `max_tokens` tells clients to send the request again if the last
+        The vendor's documentation of `max_tokens` asks clients to send the request again if the last
         block is a call, because it may be truncated.  Its input is a complete object all the same;
         without its last bracket, clients can distinguish it from a whole one.
         """

@@ -131,7 +131,7 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
 
     Raises:
         MalformedError: the history does not hold together.
-        UntranslatableError: the request asks for what this dialect cannot say, or, for a strict target,
+        UntranslatableError: this dialect has no form for something in the request, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)

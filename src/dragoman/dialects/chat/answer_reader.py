@@ -600,7 +600,7 @@ class ChatReader:
         self._fail(truncated(inside))
 
     def _close(self) -> None:
-        """End the turn: the peer says that this was all."""
+        """End the turn: the peer sent the end of its stream."""
         if self._ending is not None:
             self._finish()
         elif not self._started:

@@ -39,7 +39,7 @@ from dragoman.turn.server_tools import SourceRef
 
 
 def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
-    """Return a whole answer; one that failed is its error.  Add what it cannot say to the losses."""
+    """Return a complete answer, or the error of one that failed; add what the dialect has no form for to the losses."""
     if answer.fault is not None:
         return encode_error(answer.fault)
     who = completion_identity(answer.start, exchange)

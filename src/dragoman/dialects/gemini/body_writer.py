@@ -31,7 +31,7 @@ from dragoman.turn.tools import wire_name
 
 
 def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
-    """Return a complete answer; add what it cannot say to the losses."""
+    """Return a complete answer; add what the dialect has no form for to the losses."""
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]

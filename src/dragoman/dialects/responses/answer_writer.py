@@ -567,7 +567,7 @@ def _wants_encrypted(exchange: Exchange) -> bool:
 
 
 def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes:
-    """Return the complete response: what the last event of its stream carries.  Add what it cannot say to the losses."""
+    """Return the response object that ends a stream; add what the dialect has no form for to the losses."""
     writer = ResponsesWriter(exchange)
     for event in unfold(answer):
         writer.send(event)

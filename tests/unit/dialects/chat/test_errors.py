@@ -1,4 +1,4 @@
-"""Failures that only Chat Completions tells as it does."""
+"""Failures that only Chat Completions reports in this form."""
 
 from dragoman.dialects.chat.errors import finish_fault
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
