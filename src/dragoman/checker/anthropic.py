@@ -57,12 +57,12 @@ RULES: Final[dict[str, str]] = {
     "usage-cumulative": "output tokens do not fall from one `message_delta` to the next",
     "block-index-contiguous": "blocks have the indexes 0, 1, 2, … in the order they start",
     "block-index-open": "a delta or stop names the block that is open",
-    "block-starts-empty": "a block starts in its empty form: what it starts with is lost or doubled",
+    "block-starts-empty": "a block starts empty: SDKs drop or repeat content that its start contains",
     "delta-fits-block": "a delta is of a type that the open block takes; a block of unknown type takes none",
     "signature-last": "a thinking block has one signature, after all of its text: another one replaces it",
     "partial-json-prefix": "the input of a call is a prefix of a JSON object after every delta",
-    "arguments-whole": "the input of a call is a whole object at its stop, unless it is the last block"
-    " of a message that was cut by a limit or refused",
+    "arguments-whole": "the input of a call is a complete object at its stop; only the last block of a message"
+    " that a limit or a refusal ended may have less",
     "call-id-characters": "a call's id has 1 to 64 of the characters A-Z a-z 0-9 _ -",
     "call-id-once": "no two calls have the same id: an agent drops the second and loops",
     "stop-reason": "the last `message_delta` has a stop reason that Messages knows",

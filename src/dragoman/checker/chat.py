@@ -36,7 +36,7 @@ from dragoman.limits import Limits
 
 RULES: Final[dict[str, str]] = {
     **FRAMING_RULES,
-    "no-event-name": "events have no name: many clients read only those without",
+    "no-event-name": "events have no name: many clients ignore events with one",
     "event-order": "a choice has a role, deltas, a finish reason; the usage comes after all of them",
     "required-field": "each chunk has the fields that its readers use, of their types",
     "same-id": "all chunks have the same id and time of creation",
@@ -50,8 +50,8 @@ RULES: Final[dict[str, str]] = {
     "name-once": "the name of a call is sent once: clients join strings",
     "call-id-unique": "no two calls have the same id",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
-    "arguments-whole": "the arguments of each call are a whole object at the finish, unless the answer"
-    " was cut by its length or a filter",
+    "arguments-whole": "the arguments of each call are a complete object at the finish, unless the finish"
+    " reason is `length` or `content_filter`",
     "finish-reason-known": "the finish reason is one that Chat Completions has",
     "finish-reason-fits-calls": "`tool_calls` is not sent without a call, nor `stop` with one, unless the"
     " model refused",

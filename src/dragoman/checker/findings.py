@@ -30,8 +30,8 @@ FRAMING_RULES: Final[dict[str, str]] = {
     "byte-order-mark": "the stream does not begin with a byte-order mark, which hides the first field",
     "utf-8": "the bytes of each event are UTF-8",
     "unknown-line": "each line is a comment or one of `data`, `event`, `id` and `retry`",
-    "empty-frame": "no event without data: SDKs pass it on and fail to parse it, after an `id` even for"
-    " a comment with a blank line",
+    "empty-frame": "each event has data: SDKs fail to parse an empty event; after an `id` they also make"
+    " one of a comment with a blank line",
     "json": "the data of an event is one JSON object",
     "surrogate-pair": "an escaped surrogate pair is not cut in two: the halves cannot be encoded",
     "truncated": "the stream ends with a finish or a failure; it does not just stop",

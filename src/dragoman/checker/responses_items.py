@@ -211,7 +211,7 @@ class ItemGrammar:
             self._compare(self._item.text, _text_of(part), "$.part")
 
     def cut_open_input(self, output: list[object]) -> None:
-        """Take a custom call that is open as cut, if the output says so: its input is never done."""
+        """End an open custom call whose item in the output is incomplete: its input has no `done` event."""
         item = self._item
         if item is None or item.kind != "custom_tool_call":
             return
@@ -239,7 +239,7 @@ class ItemGrammar:
         self._findings.add("output-equals-items", reason, path)
 
     def judge_cut_calls(self, *, completed: bool) -> None:
-        """Note calls that were done half, unless they say so in a response that does not complete."""
+        """Report calls with incomplete arguments, unless both they and the response are marked incomplete."""
         for cut in self._cut:
             if completed or not cut.reported:
                 reason = "the call is done although its arguments are not a whole object"

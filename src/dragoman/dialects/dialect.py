@@ -199,7 +199,8 @@ class Dialect:
     without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
     # Removes from a body the line that only the dialect's own vendor can use and that spoils prefix caches.
     strip_billing: Callable[[bytes], bytes] | None = None
-    # Fields that hold the conversation on the vendor's own servers: others would lose it unseen.
+    # Fields that ask the vendor to keep the conversation on its servers.  Other servers ignore them, so that the
+    # conversation would be lost without an error.
     kept_by_vendor: tuple[str, ...] = ()
 
     # The request that continues an answer which ended with `PAUSE`: the body that was sent, with what the answer

@@ -152,7 +152,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def joined(parts: Sequence[Unit]) -> Unit:
-    """Return the unit of which these are the parts."""
+    """Join units that follow one another; each becomes a step, so that `parts` returns them again."""
     events: list[Event] = []
     steps: list[Step] = []
     size = 0

@@ -63,7 +63,7 @@ _REQUEST: Final = msgspec.json.Decoder(_RequestOutline)
 
 
 class Asked(Struct, frozen=True):
-    """A request that leaves out what was kept."""
+    """A request that refers to stored items, or to a stored response that it continues."""
 
     fields: dict[str, Raw]
     previous_id: str  # of the answer it goes on from; empty: none

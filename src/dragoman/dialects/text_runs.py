@@ -1,10 +1,9 @@
 """Reads the text of repeated frames together, without decoding their JSON where they differ in their text alone.
 
-Nearly every streamed answer repeats one frame with other text in it.  Once a frame is known to add text and
-to say nothing else, a frame with the same bytes before and after its text says the same, so that only the
-text has to be read.  In some dialects such frames also have a number or counts: their JSON is decoded, but they
-still become one event.  `TextTemplate` finds such frames in the received bytes; `RepeatedReads` reads frames that
-arrive alone.
+Most frames of a streamed answer differ in their text alone.  Once a frame was decoded and only added text, every
+frame with the same bytes around its text does too, and only the text is read.  In some dialects such frames also have
+a number or counts: their JSON is decoded, but they still become one event.  `TextTemplate` finds such frames in the
+received bytes; `RepeatedReads` reads frames that arrive alone.
 """
 
 import re

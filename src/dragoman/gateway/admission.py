@@ -235,7 +235,7 @@ class Entrance:
 
 
 class PlaceLimits(Struct, frozen=True):
-    """An upstream's limit in the words of key limits."""
+    """The limit of an upstream, in the form of a key's limits."""
 
     concurrent: int
     requests_per_minute: int = 0

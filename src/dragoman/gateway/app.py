@@ -276,7 +276,7 @@ class Gateway:
         return await self.inspection.inspector.handle(http)
 
     def _foreign_host(self, http: web.BaseRequest) -> Fault | None:
-        """Return the refusal of a request under a name that is not ours, whatever page it comes from."""
+        """Return the refusal of a request whose `Host` is not the gateway's; the origin is not checked here."""
         return refuse_page(
             host=http.headers.get("host", ""),
             origin="",

@@ -82,7 +82,7 @@ class HeldBytes:
             raise OverloadedError("max_inflight_bytes", self._allowed)
 
     def release(self) -> None:
-        """Count nothing any longer: the body was dropped."""
+        """Stop counting the body, which was dropped from memory."""
         self._all.total -= self._held
         self._held = 0
 

@@ -31,8 +31,8 @@ _C_INT: Final = struct.Struct("i")
 _LOOK_SECONDS: Final = 0.25
 _HEAD_SECONDS: Final = 30.0  # for the head of a request, from the connection or its first byte
 _SURPLUS_SECONDS: Final = 5.0  # the same, for a client that only gets a 503
-_REFUSED_SECONDS: Final = 1.0  # to read that, for one whose request is not even read
-_SURPLUS: Final = 64  # connections beyond `max_connections`, where descriptors are no bound
+_REFUSED_SECONDS: Final = 1.0  # to read the 503, for a client whose request is not read
+_SURPLUS: Final = 64  # connections beyond `max_connections`, where descriptors are not limited
 _AGENT: Final = re.compile(rb"\r\nuser-agent:[^\r\n]*", re.IGNORECASE)
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -81,7 +81,7 @@ class ClientConnection(web.RequestHandler):
         self._last_word = _refusal(allowed)
 
     def refuse(self, response: bytes) -> None:
-        """Send a response to whatever is asked, and nothing else.
+        """Send this response to any request, and nothing else.
 
         The connection stays open for a moment: closed with unread bytes, the system would reset it, and
         the client might not see the response.
@@ -93,7 +93,7 @@ class ClientConnection(web.RequestHandler):
             self.transport.write_eof()
 
     def close_refused(self) -> None:
-        """Close the connection now: others need its place."""
+        """Close the connection now, because a newer one needs its file descriptor."""
         if self.transport is not None:
             self.transport.close()
 
@@ -187,12 +187,12 @@ class ClientServer(web.Server):
         super().__init__(self._answer, handler_cancellation=True)
         self._handle = handle
         self._settings = settings
-        self._room = room  # None: descriptors are no bound
+        self._room = room  # None: descriptors are not limited
         self._notice = notices.notice
         self._options = options  # of each connection
         self._loop = asyncio.get_running_loop()
         self._open: set[ClientConnection] = set()
-        # Those that are refused without a look at what they ask, the oldest first.
+        # Connections that get a 503 without their request being read, the oldest first.
         self._refused: dict[ClientConnection, None] = {}
         self._refusals = 0  # since the last look
         self._clock: asyncio.TimerHandle | None = None

@@ -41,7 +41,7 @@ class Health:
             self._probe_until = now + self._cooldown
 
     def failed(self, now: float, retry_after: float | None = None) -> Change:
-        """Note that it could not answer, and for how many seconds it asks to be left alone."""
+        """Note that a request failed, and the seconds in the upstream's `retry-after`."""
         self._in_a_row += 1
         first: Change = "failing" if self._in_a_row == 1 else ""
         if self._failures <= 0 or self._cooldown <= 0:
@@ -101,7 +101,7 @@ class Health:
 
 
 def in_order(hops: Sequence[T], health_of: Callable[[T], Health], now: float) -> tuple[T, ...]:
-    """Return the hops in the order to try them: those whose upstream rests come last, not never."""
+    """Return the hops in the order to try them; those whose upstream rests are tried last."""
     well = [hop for hop in hops if not health_of(hop).resting(now)]
     rest = [hop for hop in hops if health_of(hop).resting(now)]
     return (*well, *rest)

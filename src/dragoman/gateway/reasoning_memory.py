@@ -485,7 +485,10 @@ class ReasoningMemory:
                 self._asked.popitem(last=False)
 
     def _publish(self, key: tuple[Place, str], slot: _Slot) -> None:
-        """Let other processes know; again when half of the time has passed in which they can."""
+        """Send an entry to the other processes.
+
+        They keep it for `seconds`; callers repeat this when half of that time has passed.
+        """
         if self._notes is None:
             return
         slot.shared = self._clock()

@@ -396,10 +396,12 @@ class Service:
         stop.set()
 
     def _with_companion(self, settings: Settings, *, running: bool = True) -> Settings:
-        """Return new settings with the companion's upstream, if they name none and it is `running`.
+        """Return settings with an upstream: settings without one get the companion's, such as the simulator.
+
+        While the companion is not `running`, such settings are returned unchanged.
 
         Raises:
-            ConfigError: there is no upstream of a companion either.
+            ConfigError: the settings have no upstream, and no companion was started.
         """
         if settings.upstreams or (self._companion is not None and not running):
             return settings

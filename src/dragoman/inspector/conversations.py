@@ -120,7 +120,7 @@ class Conversation(Struct):
         )
 
     def _flag(self) -> tuple[str, str]:
-        """Return the worst of a conversation in two words, and its level."""
+        """Return a label for the most serious problem of a conversation, and its level; empty: there is none."""
         if self.last.level == "failed":
             cut = any(one.kind == "cut_off" for one in self.last.problems)
             return ("cut off" if cut else "failed"), "failed"

@@ -38,14 +38,14 @@ class Prepared(Struct, frozen=True, tag=True):
         return len(self.head) + pages + sum(map(len, self.sides.values()))
 
     def rows(self, column: str, start: int) -> bytes:
-        """Return the JSON of the page of rows that has a number."""
+        """Return the JSON of the page that contains the row with the number `start`."""
         pages = self.pages[column]
         number = start // PAGE_ROWS
         return zlib.decompress(pages[number]) if number < len(pages) else b"[]"
 
 
 class Question(Struct, frozen=True):
-    """Which recording to take apart."""
+    """The recording whose view another process is to prepare."""
 
     path: str
     found: Summary
@@ -64,7 +64,7 @@ Answer: TypeAlias = Prepared | Gone | Unreadable
 
 
 def prepare(path: Path, found: Summary, *, address: str, first: bool = False) -> Prepared:
-    """Take a recording apart; `first`: of a large one its first part.
+    """Prepare the view of a recording, with `first` only of the first part of a large one.
 
     Raises:
         GoneError: the file was deleted.

@@ -50,7 +50,7 @@ _SEED: Final = "playground"
 
 
 class PlaygroundError(DragomanError):
-    """An input that cannot be parsed as it was asked."""
+    """The input cannot be parsed as the kind of input that the user chose."""
 
 
 class Question(Struct):

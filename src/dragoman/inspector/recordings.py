@@ -46,7 +46,7 @@ class GoneError(DragomanError):
 
 
 class Loaded(Struct):
-    """A recording, as far as it is shown."""
+    """The part of a recording that the page shows."""
 
     recording: Recording
     size: int  # of the file

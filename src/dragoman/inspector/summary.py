@@ -124,7 +124,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """A row, and what is known about it beside."""
+    """A row, and facts about its exchange that the row does not show."""
 
     row: Row
     owner: str = ""  # whose key asked; empty: unknown

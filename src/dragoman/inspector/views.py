@@ -44,7 +44,7 @@ class Views:
         self._closed = False
 
     def kept(self, path: Path, *, first: bool = False) -> Prepared | None:
-        """Return a view that is kept and whose file has not changed; `first`: the first part will do.
+        """Return a cached view whose file has not changed; with `first` also one of the first part alone.
 
         Raises:
             GoneError: the file was deleted.
@@ -60,7 +60,7 @@ class Views:
         return None
 
     def read(self, path: Path, found: Summary, *, address: str, first: bool = False) -> Prepared:
-        """Take a recording apart, or of a large one its first part, and keep the view.
+        """Prepare the view of a recording, with `first` only of the first part of a large one, and cache it.
 
         Raises:
             GoneError: the file was deleted.

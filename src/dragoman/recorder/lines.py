@@ -146,7 +146,7 @@ class Outcome(Struct, frozen=True, kw_only=True, tag="outcome", tag_field="line"
     dropped: int = 0  # bytes of lines that are missing, because the file reached its limit
     stalls: tuple[
         Gap, ...
-    ] = ()  # of the answer that the client got: when nothing came, in milliseconds
+    ] = ()  # when the upstream sent nothing during the answer that the client got, in milliseconds
 
 
 Line: TypeAlias = Opening | Received | Attempt | Reply | Read | Events | Failed | Written | Outcome

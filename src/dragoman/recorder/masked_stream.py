@@ -21,14 +21,14 @@ _LONGEST_KEY: Final = 160  # characters, with its quotes and the blanks behind t
 
 
 class PiecedText(Protocol):
-    """One text that arrives in pieces, and leaves as long as it was."""
+    """Masks a text that arrives in pieces; the masked text has the same length."""
 
     def feed(self, piece: str, /) -> None:
         """Take a piece."""
         ...
 
     def take(self, *, ended: bool = False) -> str:
-        """Return what is final now and was not returned before; all of it, if the text has ended."""
+        """Return the masked text that later pieces cannot change, from where the last call ended."""
         ...
 
 

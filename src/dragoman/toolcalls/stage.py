@@ -476,7 +476,7 @@ def native_stages(
 
     The request's tools decide whether calls are looked for.  Without a request `tools` decides: an empty
     sequence finds none, and None finds every call of a family that was chosen by its name or by the model's.
-    None and a family that is not known find none: text could match the markers of any family.
+    None without a known family finds none: text could match the markers of any family.
 
     With `seal_plain` the upstream's reader marks unsigned reasoning to be given back; reasoning that is
     found here is then marked as well.

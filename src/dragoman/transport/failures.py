@@ -37,9 +37,9 @@ class TransportError(Exception):
 
 
 def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
-    """Return the error for a connection that could not be opened; `secure` is set for TLS.
+    """Return the error for a connection that could not be opened.
 
-    A server that closes a TLS connection while it is opened has refused the handshake.
+    With `secure` it was to use TLS: a server that closes it then has refused the handshake.
     """
     match error:
         case ssl.SSLError():

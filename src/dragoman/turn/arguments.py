@@ -513,7 +513,7 @@ class CustomInput:
 
 
 class RawInput:
-    """The free-form input of a custom tool that the upstream knows as such: passed as it comes."""
+    """The input of a custom tool from an upstream that has such tools: plain text, forwarded unchanged."""
 
     whole: Final = False
     holding: Final = False
@@ -523,18 +523,18 @@ class RawInput:
         self._size = 0
 
     def feed(self, fragment: str, /) -> str:
-        """Count and pass."""
+        """Return the fragment unchanged; its bytes count against `max_tool_args_bytes`."""
         self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
             raise TooLargeError("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         return fragment
 
     def end(self) -> Ending:
-        """Free text is whole wherever it ends."""
+        """Report the input as complete: any plain text is."""
         return Ending(open_ended=True)
 
     def may_close(self, required: frozenset[str], properties: frozenset[str], /) -> bool:
-        """Free text has no brackets."""
+        """Return False: plain text has no brackets that could be closed."""
         return False
 
 
@@ -545,7 +545,7 @@ def _unescape_halves(body: str) -> str:
 
 
 def _repaired(ending: Ending) -> tuple[str, ...]:
-    """Return the codes of repairs, without those that say the JSON is not an object."""
+    """Return the codes of repairs, without those for JSON that is not an object."""
     return tuple(code for code in ending.losses if code not in _NO_OBJECT)
 
 

@@ -243,7 +243,7 @@ class Assembler(BlockBuilder):
             self._wait(Assembler.split, 0)
 
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
-        """Put in a block that comes in one piece."""
+        """Emit a block that the peer sent complete, once the calls before it have ended."""
         if self._blocked():
             self._wait(lambda to: to.whole_block(kind, vendor, raw), len(raw))
             return

@@ -130,9 +130,10 @@ class SSEReader:
         return data if self._bare_cr else plain
 
     def _with_line_feed(self, data: bytes) -> bytes:
-        """Return data whose last blank line has its LF: a frame that is forwarded without it has no end for some clients.
+        """Hold back a CR that ends the data after an LF, until the next data shows whether an LF follows it.
 
-        A CR at the end that follows an LF waits for the next data.  Case: gemini/error_in_the_stream.
+        Otherwise a frame could be forwarded without the last LF of its blank line, and some clients would not see
+        its end.  Case: gemini/error_in_the_stream.
         """
         self._bare_cr = True
         if self._cr:

@@ -419,10 +419,10 @@ class MessagesWriter:
                 self._next = max(self._next, int(begun[1]))
 
     def passed(self, raw: bytes, /) -> None:
-        """Nothing of a frame that has passed concerns what is written later."""
+        """Do nothing: forwarded frames do not change what is written later."""
 
     def adopt(self, raw: bytes, /) -> None:
-        """Keep nothing: servers of this dialect add no fields that clients read."""
+        """Do nothing: servers of this dialect add no fields that clients read."""
 
     def skip(self, event: Event, /) -> None:
         """Note a delta of text or arguments whose frame is forwarded."""

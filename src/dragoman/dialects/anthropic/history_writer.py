@@ -381,7 +381,7 @@ class History:
     # --- the last turn ----------------------------------------------------------------------------
 
     def _end_assistant_turns(self, messages: Sequence[OutMessage]) -> list[OutMessage]:
-        """Take away the thinking that an assistant's turn ends with, and turns of nothing else."""
+        """Remove thinking blocks from the end of assistant turns, and turns that are then empty: the API refuses both."""
         for message in messages:
             content = message.content
             while content and type(content[-1]) in _THINKING:

@@ -214,7 +214,7 @@ def _object_schema(parameters: Raw | None) -> Raw:
 
 
 class WrittenTools(Struct, frozen=True, gc=False):
-    """What an upstream gets of the tools of a request; None: nothing."""
+    """The fields of an upstream's request that declare tools; None: the field is left out."""
 
     tools: Raw | None
     choice: schema.ToolChoice | None

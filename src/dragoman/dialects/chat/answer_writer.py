@@ -78,7 +78,7 @@ FINISH_WORDS: Final[dict[FinishReason, str]] = {
 
 
 def foreign_reason(reason: str) -> str:
-    """Return what to keep of a peer's word: nothing, if it is one of the dialect's own."""
+    """Return a peer's finish reason if the dialect does not have it, else an empty string."""
     return "" if reason in _OWN else reason
 
 
@@ -393,7 +393,7 @@ class ChatWriter:
             self._build_heads()
 
     def passed(self, raw: bytes, /) -> None:
-        """Nothing of a frame that has passed concerns what is written later."""
+        """Do nothing: forwarded frames do not change what is written later."""
 
     def skip(self, event: Event, /) -> None:
         """Note a delta whose frame is forwarded."""

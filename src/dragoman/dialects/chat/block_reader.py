@@ -190,7 +190,7 @@ class Calls:
         self._take(CallDelta(function=delta), _LEGACY)
 
     def open_all(self) -> bool:
-        """Open what waited for more of its name; say whether every call got one."""
+        """Open the calls that waited for the rest of their names; return whether every call has a name."""
         for call in self._calls:
             if call.name:
                 self._open(call)
@@ -593,7 +593,7 @@ class Channels:
             self._assembler.reasoning(text)
 
     def _fresh(self, channel: str, text: str) -> str:
-        """Return what of `text` is new and whole."""
+        """Return the new part of `text`, without half a character at its end."""
         if self._cumulative:
             seen = self._seen.get(channel, 0)
             self._seen[channel] = max(seen, len(text))

@@ -507,7 +507,7 @@ class Messages:
 
     @cached_property
     def _parts(self) -> Parts:
-        """Writes what is more than plain text."""
+        """The writer of messages with more than plain text."""
         return Parts(self._request, self._profile, self._losses)
 
     @cached_property

@@ -208,7 +208,7 @@ class TextConfig(Struct, frozen=True, gc=False):
 
 
 class RequestBody(Struct, frozen=True, gc=False):
-    """The fields that have a place in the turn's request."""
+    """A request's body, with the fields that `turn.request.Request` or a check needs; others are forwarded or lost."""
 
     model: str
     input: Raw = NULL

@@ -32,12 +32,12 @@ _STATE_ADDRESS: Final = re.compile(r"rediss?://.")
 
 
 def mistakes(settings: Settings) -> list[Mistake]:
-    """Return everything that keeps these settings from being used."""
+    """Return the errors because of which these settings cannot be used."""
     return [mistake for check in _MISTAKES for mistake in check(settings)]
 
 
 def warnings(settings: Settings) -> list[Mistake]:
-    """Return what is allowed and probably not meant."""
+    """Return warnings about settings that are valid, but probably a mistake."""
     return [warning for check in _WARNINGS for warning in check(settings)]
 
 
@@ -313,7 +313,7 @@ def _called(route: Route, number: int) -> str:
 
 
 def _covers(earlier: Match, later: Match) -> bool:
-    """Return whether whatever fits the later match also fits the earlier one."""
+    """Return whether every request that fits the later match also fits the earlier one."""
     glob, name = earlier.model.lower(), later.model.lower()
     if not (glob in ("*", name) or (not is_glob(name) and Glob(glob).matches(name))):
         return False

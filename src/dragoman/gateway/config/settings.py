@@ -186,7 +186,7 @@ class Upstream(Section, frozen=True):
 
 
 class Match(Section, frozen=True):
-    """All that is given must hold."""
+    """The conditions of a route; a request has to meet each one that is set."""
 
     model: GlobText = "*"  # glob over the name the client asks for (after `aliases`)
     thinking: bool | None = None

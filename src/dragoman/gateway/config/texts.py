@@ -45,7 +45,7 @@ def is_near(host: str) -> bool:
 
 
 def check_text(kind: TextKind, text: str, environment: ConfigEnvironment) -> str | Problem:
-    """Return the text that is meant, or what is wrong with it."""
+    """Return the normalised text, or the `Problem` with it."""
     match kind:
         case "file":
             return _file(text, environment)

@@ -62,7 +62,7 @@ class SharedMeter(Protocol):
         ...
 
     async def enter(self, limits: KeyLimits, estimate: int) -> str | Refusal:
-        """Begin a request of about `estimate` tokens; return a ticket for `leave`.
+        """Begin a request of about `estimate` tokens; return its ticket, which `leave` needs.
 
         Raises:
             StateAwayError: the server that counts does not respond.
@@ -74,7 +74,7 @@ class SharedMeter(Protocol):
         ...
 
     def leave(self, ticket: str, tokens: int) -> None:
-        """End a request; `tokens` is by how many its estimate was too low."""
+        """End a request that used `tokens` more than estimated, or fewer if negative."""
         ...
 
     def charge(self, nano: int, today: float) -> None:
@@ -106,11 +106,11 @@ class Bucket:
         return over * 60 / per_minute if over > _ROUNDING else 0.0
 
     def spend(self, amount: float) -> None:
-        """Take an amount; less than nothing gives back what was taken too much."""
+        """Add an amount to the level; a negative one corrects an estimate that was too high."""
         self.level = max(0.0, self.level + amount)
 
     def learn(self, level: float, at: float) -> None:
-        """Take over how full it was, unless it was looked at since."""
+        """Set the level to a server's report, unless this bucket was used after the report."""
         if at > self.at:
             self.level, self.at = level, at
 
@@ -146,13 +146,13 @@ class Meter:
         return None
 
     def learn(self, levels: Levels) -> None:
-        """Take over how full the buckets were on all machines."""
+        """Set both buckets to the levels that a server reported for all machines."""
         self.requests.learn(levels.requests, levels.at)
         self.tokens.learn(levels.tokens, levels.at)
         self.machines = max(1, levels.machines)
 
     def leave(self, tokens: int) -> None:
-        """End a request; `tokens` is by how many its estimate was too low."""
+        """End a request that used `tokens` more than estimated, or fewer if negative."""
         self.running -= 1
         self.tokens.spend(tokens)
 

@@ -1,7 +1,7 @@
 """Small values with a name and an expiry that processes share: in a file or in Redis.
 
 Workers of one gateway use a file in their shared folder, gateways on several machines use Redis.  A value that cannot
-be left or found is only missing: what needs it goes on with what its own process knows.
+be written or read is only missing: its reader uses what its own process knows.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Notes(Protocol):
         ...
 
     def put(self, name: str, value: bytes, seconds: float) -> None:
-        """Leave a value for some seconds, in place of another; one that is too large is not kept."""
+        """Store a value for some seconds, replacing an older one; a value that is too large is not stored."""
         ...
 
 

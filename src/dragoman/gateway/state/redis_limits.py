@@ -237,7 +237,7 @@ class RedisMeter:
         return self._ticket()
 
     def leave(self, ticket: str, tokens: int) -> None:
-        """End a request; `tokens` is by how many its estimate was too low."""
+        """End a request that used `tokens` more than estimated, or fewer if negative."""
         self._tickets.discard(ticket)
         if self._link.available:
             self._link.send(LEAVE, (self._buckets, self._running), ticket, tokens)
