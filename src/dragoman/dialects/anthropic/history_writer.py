@@ -299,7 +299,7 @@ class OutMessage(Struct):
     content: list[OutBlock]
 
 
-class History:
+class HistoryWriter:
     """The conversation, for one upstream."""
 
     def __init__(

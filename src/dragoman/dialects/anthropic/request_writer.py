@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.anthropic import schema
-from dragoman.dialects.anthropic.history_writer import History, mark_of, marks_of
+from dragoman.dialects.anthropic.history_writer import HistoryWriter, mark_of, marks_of
 from dragoman.dialects.anthropic.tools_writer import Audience, define, encode_tools
 from dragoman.dialects.decoding import decode, decode_at, entries_of
 from dragoman.dialects.encoding import encode
@@ -157,7 +157,7 @@ class _Encoder:
         refuse_unsupported(request, warms_cache=True)
         self._report_unsupported()
         max_tokens = self._max_tokens()
-        history = History(request, self._target, self._marks, self.losses)
+        history = HistoryWriter(request, self._target, self._marks, self.losses)
         # Marks are handed out in the order in which the upstream reads: tools, system, messages.
         written = encode_tools(request, self._target, self._marks, self.losses)
         form = None if request.format.kind == "text" else self._format()
@@ -221,7 +221,7 @@ class _Encoder:
             self._lose("max_tokens_defaulted", "max_output", str(limit))
         return limit
 
-    def _system(self, history: History) -> list[schema.TextBlock]:
+    def _system(self, history: HistoryWriter) -> list[schema.TextBlock]:
         parts: tuple[Part, ...] = self._request.system
         for turn in history.leading:
             parts += turn.parts
@@ -240,7 +240,7 @@ class _Encoder:
         return None if kind == "text" or wanted is None else schema.Format("json_schema", wanted)
 
     def _agree(
-        self, plan: Plan, choice: schema.ToolChoice | None, history: History
+        self, plan: Plan, choice: schema.ToolChoice | None, history: HistoryWriter
     ) -> tuple[Plan, schema.ToolChoice | None]:
         """Return thinking and tool choice as the dialect takes them together.
 

@@ -82,7 +82,7 @@ _ENTRIES: Final[msgspec.json.Decoder[list[dict[str, Any]]]] = msgspec.json.Decod
 )
 
 
-class History:
+class HistoryReader:
     """The messages of one request as turns; leading instructions apart."""
 
     def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:

@@ -448,7 +448,7 @@ _SEARCHES: Final = msgspec.json.Decoder(dict[str, list[SearchCall]])
 EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
 
 
-class Messages:
+class HistoryWriter:
     """Write the messages of one request for one upstream.
 
     One loop over the turns writes what every upstream takes.  What a profile asks for beside that is a step

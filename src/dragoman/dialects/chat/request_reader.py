@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.chat.history_reader import History
+from dragoman.dialects.chat.history_reader import HistoryReader
 from dragoman.dialects.chat.schema import (
     MESSAGES,
     OPENROUTER,
@@ -114,7 +114,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     fields = decode_fields(body)
     given = _decode_settings(fields)
     losses: list[Loss] = []
-    history = History(sealer, losses)
+    history = HistoryReader(sealer, losses)
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
     check_messages(len(messages), limits)
     history.read(messages)

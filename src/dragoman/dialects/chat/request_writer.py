@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Target
-from dragoman.dialects.chat.history_writer import Messages
+from dragoman.dialects.chat.history_writer import HistoryWriter
 from dragoman.dialects.chat.schema import JsonSchemaOut, SearchCall
 from dragoman.dialects.chat.tools_writer import Audience, OutChoice, define, encode_tools
 from dragoman.dialects.decoding import decode, entries_of
@@ -157,7 +157,7 @@ class _Encoder:
             thinking, choice = self._agree(choice)
         if written.kimi and not is_off(thinking):
             thinking = self._without_thinking(thinking)
-        history = Messages(request, self._target, self.losses, thinks=thinking.mode != "off")
+        history = HistoryWriter(request, self._target, self.losses, thinks=thinking.mode != "off")
         messages = history.encode(self._instructions)
         body: dict[str, object] = {
             "model": self._target.model or request.model,

@@ -21,10 +21,11 @@ from dragoman.dialects.gemini.request_writer import (
     continue_request,
     count_question,
     encode_request,
+    fit_tools,
+    misfits,
     split_request,
 )
 from dragoman.dialects.gemini.schema import FIELD_NAMES, VOCABULARY, camel_request
-from dragoman.dialects.gemini.tools_writer import fit_tools, misfits
 
 DIALECT: Final = Dialect(
     name="gemini",

@@ -128,7 +128,7 @@ def decode_contents(
     Raises:
         MalformedError: a content or a part is not of the dialect, or no target could take it.
     """
-    reader = _History(sealer, losses, detail)
+    reader = _HistoryReader(sealer, losses, detail)
     joined: list[tuple[Role, str, list[tuple[Raw, str]]]] = []
     for path, raw in zip(entry_paths("contents", len(contents)), contents, strict=False):
         content = _known(_CONTENT, _ANY_CONTENT, raw, path, losses)
@@ -168,7 +168,7 @@ class _Unit(Struct):
         return part
 
 
-class _History:
+class _HistoryReader:
     """Read one content after the other."""
 
     def __init__(self, sealer: Sealer | None, losses: list[Loss], detail: str) -> None:
@@ -265,7 +265,7 @@ class _History:
 class _ModelTurn:
     """Read the parts of a model's content; reasoning returns to its place from envelopes."""
 
-    def __init__(self, history: _History, sealer: Sealer | None, losses: list[Loss]) -> None:
+    def __init__(self, history: _HistoryReader, sealer: Sealer | None, losses: list[Loss]) -> None:
         self._history = history
         self._sealer = sealer
         self._losses = losses

@@ -85,7 +85,7 @@ class OutContent(Struct):
     parts: list[Part | Raw]
 
 
-class History:
+class HistoryWriter:
     """The conversation, for one upstream."""
 
     def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:

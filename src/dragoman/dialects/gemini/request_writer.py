@@ -1,14 +1,16 @@
 """Encodes a `Request` as the body for a Gemini upstream."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw, structs
 
 from dragoman.context import EncodedRequest, Target
+from dragoman.dialects.decoding import entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini import schema
-from dragoman.dialects.gemini.history_writer import History
+from dragoman.dialects.gemini.history_writer import HistoryWriter
 from dragoman.dialects.gemini.schema import camel_request, fields_of
 from dragoman.dialects.gemini.tools_writer import encode_tools, makes_images
 from dragoman.dialects.paths import path_of
@@ -33,7 +35,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import without_meta
 from dragoman.turn.answer import Answer
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import ReasoningSettings, Request, TextPart
+from dragoman.turn.request import ReasoningSettings, Request, TextPart, Tool
+from dragoman.turn.server_tools import ServerKind
 from dragoman.wire.json_values import decode_any
 
 _TIERS: Final = {tier: name for name, tier in schema.TIERS.items()}
@@ -139,7 +142,7 @@ class _Encoder:
         request = self._request
         refuse_unsupported(request, many=self._native)
         self._report_unsupported()
-        history = History(request, self._target, self.losses)
+        history = HistoryWriter(request, self._target, self.losses)
         tools, choice = encode_tools(request, self._target, self.losses)
         thinking, weak = thinking_beside_choice(
             request, self._profile, self.losses, forced=choice is not None and choice.forced
@@ -195,7 +198,7 @@ class _Encoder:
         if request.user_id:
             self._lose("user_id_dropped", "user_id")
 
-    def _system(self, history: History) -> list[schema.Part]:
+    def _system(self, history: HistoryWriter) -> list[schema.Part]:
         parts = [*self._request.system]
         for turn in history.leading:
             parts += (part for part in turn.parts if isinstance(part, TextPart))
@@ -326,3 +329,31 @@ class _Encoder:
                 body[outer] = {**(choice if isinstance(choice, dict) else {}), inner: raw}
             elif not inner:
                 body[name] = raw
+
+
+# --- requests that are relayed to another Gemini upstream -------------------------------------------
+
+
+def misfits(request: Request, profile: Profile) -> bool:
+    """Return whether a request holds tools of Google's that the upstream does not run."""
+    return not profile.vendor_tools and any(_misfits(tool, profile) for tool in request.tools)
+
+
+def _misfits(tool: Tool, profile: Profile) -> bool:
+    return tool.server and not profile.runs(tool.does or ServerKind.OTHER, "gemini")
+
+
+def fit_tools(
+    fields: Mapping[str, Raw], request: Request, target: Target
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the tools without those that the upstream does not run, and what is lost."""
+    dropped = {tool.path: tool for tool in request.tools if _misfits(tool, target.profile)}
+    out: list[dict[str, Raw]] = []
+    # A client may write each field in camel case or in snake case.
+    body = camel_request(encode({"tools": fields.get("tools", Raw(b"null"))}))
+    for at, raw in enumerate(entries_of(fields_of(body)["tools"])):
+        entry = fields_of(raw)
+        kept = {name: one for name, one in entry.items() if f"$.tools[{at}].{name}" not in dropped}
+        out += [kept] if kept else []
+    losses = tuple(Loss("server_tool_dropped", path, tool.kind) for path, tool in dropped.items())
+    return {"tools": Raw(encode(out) if out else b"null")}, losses

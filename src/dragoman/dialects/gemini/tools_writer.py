@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Target
-from dragoman.dialects.decoding import decode_or_none, entries_of
+from dragoman.dialects.decoding import decode_or_none
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini.schema import (
     NO_RAW,
@@ -17,8 +17,6 @@ from dragoman.dialects.gemini.schema import (
     FunctionDeclaration,
     McpServerIn,
     McpTransport,
-    camel_request,
-    fields_of,
 )
 from dragoman.dialects.gemini.tools_reader import MCP_FIELD, SERVER_KINDS
 from dragoman.dialects.paths import path_of
@@ -276,31 +274,3 @@ def encode_tools(
 
 
 _MODES: Final = {"required": "ANY", "tool": "ANY", "none": "NONE"}
-
-
-# --- requests that are relayed to another Gemini upstream -------------------------------------------
-
-
-def misfits(request: Request, profile: Profile) -> bool:
-    """Return whether a request holds tools of Google's that the upstream does not run."""
-    return not profile.vendor_tools and any(_misfits(tool, profile) for tool in request.tools)
-
-
-def _misfits(tool: Tool, profile: Profile) -> bool:
-    return tool.server and not profile.runs(tool.does or ServerKind.OTHER, "gemini")
-
-
-def fit_tools(
-    fields: Mapping[str, Raw], request: Request, target: Target
-) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
-    """Return the tools without those that the upstream does not run, and what is lost."""
-    dropped = {tool.path: tool for tool in request.tools if _misfits(tool, target.profile)}
-    out: list[dict[str, Raw]] = []
-    # A client may write each field in camel case or in snake case.
-    body = camel_request(encode({"tools": fields.get("tools", Raw(b"null"))}))
-    for at, raw in enumerate(entries_of(fields_of(body)["tools"])):
-        entry = _FIELDS.decode(raw)
-        kept = {name: one for name, one in entry.items() if f"$.tools[{at}].{name}" not in dropped}
-        out += [kept] if kept else []
-    losses = tuple(Loss("server_tool_dropped", path, tool.kind) for path, tool in dropped.items())
-    return {"tools": Raw(encode(out) if out else b"null")}, losses

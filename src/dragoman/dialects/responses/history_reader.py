@@ -236,7 +236,7 @@ class _Turn(Struct, gc=False):
         return self
 
 
-class History:
+class HistoryReader:
     """Read the input of one request."""
 
     def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:

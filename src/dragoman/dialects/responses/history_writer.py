@@ -64,7 +64,7 @@ _FUNCTION: Final = Flavor.FUNCTION
 _CUSTOM: Final = Flavor.CUSTOM
 
 
-class ItemEncoder:
+class HistoryWriter:
     """Write the history of one request."""
 
     def __init__(

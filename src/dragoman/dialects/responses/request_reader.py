@@ -7,7 +7,7 @@ from msgspec import Raw, structs
 
 from dragoman.dialects.decoding import check_size, decode, decode_fields
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.responses.history_reader import History
+from dragoman.dialects.responses.history_reader import HistoryReader
 from dragoman.dialects.responses.schema import (
     NULL,
     REQUEST_BODY,
@@ -60,7 +60,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     given = decode(REQUEST_BODY, encode({**settings, "tools": NULL}))
     _refuse_state(given)
     losses: list[Loss] = []
-    history = History(sealer, losses)
+    history = HistoryReader(sealer, losses)
     history.read(items, limits)
     tools = TOOL_LISTS.read(settings.get("tools", NULL))
     if history.tools:

@@ -24,7 +24,7 @@ from dragoman.dialects.request_policy import (
     user_id_for,
     wanted_effort,
 )
-from dragoman.dialects.responses.history_writer import ItemEncoder
+from dragoman.dialects.responses.history_writer import HistoryWriter
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
@@ -174,7 +174,7 @@ class _Encoder:
         turns = [*place_instructions(normalized, self._profile, self.losses)]
         self._prefill(turns)
         relayed = request.dialect == "responses"
-        encoder = ItemEncoder(target, self.losses, native=self._native, relayed=relayed)
+        encoder = HistoryWriter(target, self.losses, native=self._native, relayed=relayed)
         system = [part for part in request.system if part.text]
         system += [TextPart(text) for text in self._instructions]
         marked = self._profile.cache_breakpoints and any(part.cache for part in system)
@@ -411,5 +411,5 @@ def _rewritten(items: list[Raw], target: Target, losses: list[Loss]) -> list[Raw
         return []
     body = encode({"model": "", "input": items})
     turns = decode_request(body, sealer=None, limits=target.limits).turns
-    encoded = ItemEncoder(target, losses, native=False, relayed=True).encode(turns)
+    encoded = HistoryWriter(target, losses, native=False, relayed=True).encode(turns)
     return entries_of(Raw(encode(encoded)))
