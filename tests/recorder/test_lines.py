@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from dragoman.recorder.lines import (
     Attempt,
+    ExchangeOutcome,
     Failed,
-    Outcome,
     Payload,
     Read,
     Written,
@@ -24,7 +24,7 @@ LINES = (
     Read(at=2.0, size=3, data=Payload(b"a\xff\n"), ended=True),
     Failed(at=3.0, fault=Fault(FaultKind.TIMEOUT, "late")),
     Written(at=4.0, data=Payload(b"data: {}\n\n")),
-    Outcome(at=5.0, status=200, record=Raw(b'{"id":"a"}'), stalls=((1.0, 2.0),)),
+    ExchangeOutcome(at=5.0, status=200, record=Raw(b'{"id":"a"}'), stalls=((1.0, 2.0),)),
 )
 
 

@@ -16,8 +16,8 @@ from dragoman.profiles import profile
 from dragoman.recorder.lines import (
     Attempt,
     Events,
+    ExchangeOutcome,
     Opening,
-    Outcome,
     Payload,
     Read,
     Received,
@@ -163,7 +163,7 @@ def cut_answer(family: str, text: str, field: str, size: int = 7) -> Recording:
     )  # fmt: skip
     assert made.answered is not None
     replayed = replay(made, made.answered)
-    end = Outcome(at=0, status=200, record=Raw(b"{}"))
+    end = ExchangeOutcome(at=0, status=200, record=Raw(b"{}"))
     return recording_of(
         [*made.lines, Events(events=replayed.events), Written(at=0, data=Payload.of(replayed.body)), end]
     )  # fmt: skip

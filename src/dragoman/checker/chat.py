@@ -66,22 +66,22 @@ class State(StrEnum):
     ENDED = "`[DONE]` was sent"
 
 
-class Step(StrEnum):
+class ChatStep(StrEnum):
     CHUNK = "chunk"
     USAGE = "usage chunk"
     ERROR = "error"
     DONE = "[DONE]"
 
 
-STREAM: Final[dict[State, dict[Step, State]]] = {
+STREAM: Final[dict[State, dict[ChatStep, State]]] = {
     State.OPEN: {
-        Step.CHUNK: State.OPEN,
-        Step.USAGE: State.COUNTED,
-        Step.ERROR: State.FAILED,
-        Step.DONE: State.ENDED,
+        ChatStep.CHUNK: State.OPEN,
+        ChatStep.USAGE: State.COUNTED,
+        ChatStep.ERROR: State.FAILED,
+        ChatStep.DONE: State.ENDED,
     },
-    State.COUNTED: {Step.ERROR: State.FAILED, Step.DONE: State.ENDED},
-    State.FAILED: {Step.DONE: State.ENDED},
+    State.COUNTED: {ChatStep.ERROR: State.FAILED, ChatStep.DONE: State.ENDED},
+    State.FAILED: {ChatStep.DONE: State.ENDED},
     State.ENDED: {},
 }
 
@@ -199,13 +199,13 @@ class ChatGrammar:
         if name:
             self._findings.add("no-event-name", f"the event is named {shown(name)}")
         if event.get("error"):
-            if self._step(Step.ERROR):
+            if self._step(ChatStep.ERROR):
                 self._failed = True
                 check_fields(ERROR, event, self._findings)
             return
         counted = event.get("usage") is not None
         choices = list_at(event, "choices")
-        if not self._step(Step.USAGE if counted else Step.CHUNK):
+        if not self._step(ChatStep.USAGE if counted else ChatStep.CHUNK):
             return
         check_fields(CHUNK, event, self._findings)
         self._check_head(event)
@@ -220,7 +220,7 @@ class ChatGrammar:
 
     def read_done(self) -> None:
         """Judge the marker of the end."""
-        if self._step(Step.DONE) and not self._failed:
+        if self._step(ChatStep.DONE) and not self._failed:
             self._check_finished("done-marker", "`[DONE]` is sent")
 
     def end(self) -> Ending:
@@ -240,7 +240,7 @@ class ChatGrammar:
         states = [choice.state for choice in self._choices.values()]
         return bool(states) and all(state is ChoiceState.FINISHED for state in states)
 
-    def _step(self, step: Step) -> bool:
+    def _step(self, step: ChatStep) -> bool:
         """Follow the stream's table; return whether the event is worth a closer look."""
         following = STREAM[self._state].get(step)
         if following is not None:

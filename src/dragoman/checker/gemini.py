@@ -58,20 +58,20 @@ class State(StrEnum):
     FAILED = "an error was sent"
 
 
-class Step(StrEnum):
+class GeminiStep(StrEnum):
     CHUNK = "chunk"
     FINISH = "finish reason"
     USAGE = "chunk of counts"
     ERROR = "error"
 
 
-STREAM: Final[dict[State, dict[Step, State]]] = {
+STREAM: Final[dict[State, dict[GeminiStep, State]]] = {
     State.OPEN: {
-        Step.CHUNK: State.OPEN,
-        Step.FINISH: State.FINISHED,
-        Step.ERROR: State.FAILED,
+        GeminiStep.CHUNK: State.OPEN,
+        GeminiStep.FINISH: State.FINISHED,
+        GeminiStep.ERROR: State.FAILED,
     },
-    State.FINISHED: {Step.USAGE: State.COUNTED},
+    State.FINISHED: {GeminiStep.USAGE: State.COUNTED},
     State.COUNTED: {},
     State.FAILED: {},
 }
@@ -178,21 +178,21 @@ class GeminiGrammar:
         if name:
             self._findings.add("no-event-name", f"the event is named {shown(name)}")
         if "error" in event:
-            if self._step(Step.ERROR):
+            if self._step(GeminiStep.ERROR):
                 check_fields(ERROR, event, self._findings)
             return
         candidates = list_at(event, "candidates")
         first = candidates[0] if candidates and isinstance(candidates[0], dict) else {}
-        step = Step.CHUNK
+        step = GeminiStep.CHUNK
         if "finishReason" in first:
-            step = Step.FINISH
+            step = GeminiStep.FINISH
         elif (
             self._state is State.FINISHED and "candidates" not in event and "usageMetadata" in event
         ):
-            step = Step.USAGE
+            step = GeminiStep.USAGE
         if not self._step(step):
             return
-        if step is not Step.USAGE:
+        if step is not GeminiStep.USAGE:
             check_fields(CHUNK, event, self._findings)
             if isinstance(event.get("candidates"), list) and not candidates:
                 self._findings.add("required-field", "a chunk has no candidates", "$.candidates")
@@ -201,7 +201,7 @@ class GeminiGrammar:
             self._read_candidate(candidate, f"$.candidates[{position}]")
         if isinstance(event.get("usageMetadata"), dict):
             self._read_usage(object_at(event, "usageMetadata"))
-        if step is Step.FINISH:
+        if step is GeminiStep.FINISH:
             self._finish(text_at(first, "finishReason"))
 
     def read_done(self) -> None:
@@ -219,7 +219,7 @@ class GeminiGrammar:
             self._findings.add("usage-counts", "the stream ends without counts")
         return Ending.FINISH
 
-    def _step(self, step: Step) -> bool:
+    def _step(self, step: GeminiStep) -> bool:
         """Follow the stream's table; return whether the event is worth a closer look."""
         following = STREAM[self._state].get(step)
         if following is not None:

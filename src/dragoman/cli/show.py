@@ -104,7 +104,7 @@ def _described(line: "Line") -> str:
             what = click.style(f"gateway gave up: {line.fault.message}", fg="red")
         case lines.Written():
             what = f"client got {len(line.data.data):,} bytes"
-        case lines.Outcome():
+        case lines.ExchangeOutcome():
             what = "end"
         case lines.Events():
             return "\n".join(f"{'':{_MARGIN}}  {_event(bytes(one))}" for one in line.events)

@@ -122,7 +122,7 @@ def _read(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
 # --- running a function for a call ------------------------------------------------------------------
 
 
-class Outcome(Struct, frozen=True):
+class FunctionOutcome(Struct, frozen=True):
     """What a function returned, or the error that it raised."""
 
     value: object
@@ -148,18 +148,18 @@ def by_name(functions: Functions) -> Mapping[str, Callable[..., object]]:
     return found
 
 
-def run_call(call: ToolCall, functions: Mapping[str, Callable[..., object]]) -> Outcome:
+def run_call(call: ToolCall, functions: Mapping[str, Callable[..., object]]) -> FunctionOutcome:
     """Run the function of a call; a call with an `error` is not run."""
     function = functions.get(call.name)
     if call.error or function is None:
-        return Outcome(call.error or f"there is no tool `{call.name}`", is_error=True)
+        return FunctionOutcome(call.error or f"there is no tool `{call.name}`", is_error=True)
     try:
         free = call.flavor is Flavor.CUSTOM
-        return Outcome(function(call.arguments) if free else function(**call.args))
+        return FunctionOutcome(function(call.arguments) if free else function(**call.args))
     except Exception as error:  # noqa: BLE001 -- of the caller's function, sent to the model
         return failed(error)
 
 
-def failed(error: Exception) -> Outcome:
+def failed(error: Exception) -> FunctionOutcome:
     """Return an exception of a function as what the model gets."""
-    return Outcome(f"{type(error).__name__}: {error}", is_error=True)
+    return FunctionOutcome(f"{type(error).__name__}: {error}", is_error=True)

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
-from dragoman.client.functions import Functions, Outcome, by_name, failed, run_call
+from dragoman.client.functions import FunctionOutcome, Functions, by_name, failed, run_call
 from dragoman.client.messages import answer_turn
 from dragoman.client.sync_client import SyncClient
 from dragoman.client.tool_calls import Step, checked_call, for_history, with_broken_call
@@ -229,7 +229,7 @@ class ToolLoop:
                 outcome = run_call(call, handlers)
                 if inspect.isawaitable(outcome.value):
                     try:
-                        outcome = Outcome(await outcome.value)
+                        outcome = FunctionOutcome(await outcome.value)
                     except Exception as error:  # noqa: BLE001 -- of the caller's function, sent to the model
                         outcome = failed(error)
                 step.resolve(call, outcome.value, is_error=outcome.is_error)

@@ -108,7 +108,7 @@ class FrameReader(Protocol):
 
 
 # Where a step ended, in the bytes and in the events; and the two last fields of its `Unit`.
-Step: TypeAlias = tuple[int, int, TextTemplate | None, bool]
+ReadStep: TypeAlias = tuple[int, int, TextTemplate | None, bool]
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class Unit(msgspec.Struct, frozen=True):
     raw: bytes  # whole frames
     events: list[Event]
     # Where each step of the reader ended, in `raw` and in `events`; empty for a single step.
-    steps: Sequence[Step] = ()
+    steps: Sequence[ReadStep] = ()
     template: TextTemplate | None = None  # of the frames, if each of them is one delta
     waited: bool = False  # some of the frames had to wait for the next one
 
@@ -154,7 +154,7 @@ class Unit(msgspec.Struct, frozen=True):
 def joined(parts: Sequence[Unit]) -> Unit:
     """Join units that follow one another; each becomes a step, so that `parts` returns them again."""
     events: list[Event] = []
-    steps: list[Step] = []
+    steps: list[ReadStep] = []
     size = 0
     for part in parts:
         size += len(part.raw)
@@ -196,7 +196,7 @@ class StreamReader:
         self._body_size = 0
         # With `keep_raw`: bytes that are in no unit yet, and the steps that have ended in the last of them.
         self._raw: list[bytes] = []
-        self._steps: list[Step] = []
+        self._steps: list[ReadStep] = []
         self._waits = False  # some bytes wait for what follows them
         self._dead = False
         self._template: TextTemplate | None = None  # of frames that add to `_text_block`

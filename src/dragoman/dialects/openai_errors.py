@@ -212,7 +212,7 @@ def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:
 # --- writing --------------------------------------------------------------------------------------
 
 
-class _Answer(Struct, frozen=True):
+class _ErrorForm(Struct, frozen=True):
     """How a kind is reported to a client."""
 
     status: int
@@ -221,27 +221,27 @@ class _Answer(Struct, frozen=True):
     own_code: bool = False  # the fault's own code, if it has one, says more
 
 
-_ANSWERS: Final[dict[FaultKind, _Answer]] = {
-    FaultKind.BAD_REQUEST: _Answer(400, "invalid_request_error", None, own_code=True),
-    FaultKind.CONTEXT_LENGTH: _Answer(400, "invalid_request_error", "context_length_exceeded"),
-    FaultKind.CONTENT_POLICY: _Answer(
+_ANSWERS: Final[dict[FaultKind, _ErrorForm]] = {
+    FaultKind.BAD_REQUEST: _ErrorForm(400, "invalid_request_error", None, own_code=True),
+    FaultKind.CONTEXT_LENGTH: _ErrorForm(400, "invalid_request_error", "context_length_exceeded"),
+    FaultKind.CONTENT_POLICY: _ErrorForm(
         400, "invalid_request_error", "content_policy_violation", own_code=True
     ),
-    FaultKind.AUTH: _Answer(401, "authentication_error", "invalid_api_key"),
+    FaultKind.AUTH: _ErrorForm(401, "authentication_error", "invalid_api_key"),
     # OpenAI sends 429, which the AI SDK, opencode and Qwen Code retry for a minute.
-    FaultKind.BILLING: _Answer(402, "insufficient_quota", "insufficient_quota"),
-    FaultKind.PERMISSION: _Answer(403, "permission_error", None),
-    FaultKind.NOT_FOUND: _Answer(404, "invalid_request_error", "model_not_found"),
-    FaultKind.CONFLICT: _Answer(409, "conflict", None),
-    FaultKind.TOO_LARGE: _Answer(413, "invalid_request_error", "request_too_large"),
-    FaultKind.RATE_LIMIT: _Answer(429, "rate_limit_exceeded", "rate_limit_exceeded"),
-    FaultKind.SERVER: _Answer(500, "server_error", None),
-    FaultKind.UPSTREAM_BAD: _Answer(502, "server_error", "upstream_error", own_code=True),
+    FaultKind.BILLING: _ErrorForm(402, "insufficient_quota", "insufficient_quota"),
+    FaultKind.PERMISSION: _ErrorForm(403, "permission_error", None),
+    FaultKind.NOT_FOUND: _ErrorForm(404, "invalid_request_error", "model_not_found"),
+    FaultKind.CONFLICT: _ErrorForm(409, "conflict", None),
+    FaultKind.TOO_LARGE: _ErrorForm(413, "invalid_request_error", "request_too_large"),
+    FaultKind.RATE_LIMIT: _ErrorForm(429, "rate_limit_exceeded", "rate_limit_exceeded"),
+    FaultKind.SERVER: _ErrorForm(500, "server_error", None),
+    FaultKind.UPSTREAM_BAD: _ErrorForm(502, "server_error", "upstream_error", own_code=True),
     # No tested agent retries this status and type; opencode and Continue retry any `server_error`.
-    FaultKind.UPSTREAM_UNUSABLE: _Answer(424, "upstream_unusable", None, own_code=True),
-    FaultKind.OVERLOADED: _Answer(503, "server_error", "server_is_overloaded"),
-    FaultKind.TIMEOUT: _Answer(504, "server_error", "timeout"),
-    FaultKind.GATEWAY: _Answer(500, "server_error", "gateway_error"),
+    FaultKind.UPSTREAM_UNUSABLE: _ErrorForm(424, "upstream_unusable", None, own_code=True),
+    FaultKind.OVERLOADED: _ErrorForm(503, "server_error", "server_is_overloaded"),
+    FaultKind.TIMEOUT: _ErrorForm(504, "server_error", "timeout"),
+    FaultKind.GATEWAY: _ErrorForm(500, "server_error", "gateway_error"),
 }
 
 

@@ -255,7 +255,7 @@ class UpstreamPlaces:
         self.running: int = 0
         self._mean_seconds = 0.0  # for which a place is held
 
-    async def enter(self, max_concurrent: int) -> "Place | None":
+    async def enter(self, max_concurrent: int) -> "UpstreamPlace | None":
         """Take a place; None: there is none."""
         admission: Admission | None = None
         if max_concurrent:
@@ -265,7 +265,7 @@ class UpstreamPlaces:
                 return None
             admission = entered
         self.running += 1
-        return Place(self, admission)
+        return UpstreamPlace(self, admission)
 
     def leave(self, seconds: float) -> None:
         """Note that a place was given back after so many seconds."""
@@ -280,7 +280,7 @@ class UpstreamPlaces:
         return min(max(seconds, _MIN_RETRY_SECONDS), _MAX_RETRY_SECONDS)
 
 
-class Place:
+class UpstreamPlace:
     """One request at an upstream.  It must `leave` in the end."""
 
     __slots__ = ("_admission", "_began", "_places")

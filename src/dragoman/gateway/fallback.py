@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects.server_tools import needed_tools, runs_needed
-from dragoman.gateway.admission import Place, Unserved
+from dragoman.gateway.admission import Unserved, UpstreamPlace
 from dragoman.gateway.capacity import STATUS, shutting_down
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.fault_replies import fault_response
@@ -91,7 +91,7 @@ def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
 
 async def take_place(
     context: RequestContext, hops: Sequence[Hop], priority: int
-) -> tuple[Hop, Place | None] | Fault:
+) -> tuple[Hop, UpstreamPlace | None] | Fault:
     """Return the upstream that is asked next, of those that are left, or why none has a place.
 
     The first that has a free place is asked.  If none has, the request waits for the first one whose queue has room.
@@ -120,7 +120,7 @@ async def take_place(
 
 async def _free_place(
     context: RequestContext, hops: Sequence[Hop]
-) -> tuple[Hop, Place | None] | None:
+) -> tuple[Hop, UpstreamPlace | None] | None:
     for hop in hops:
         if not hop.counted:
             return hop, None
@@ -135,10 +135,10 @@ async def _free_place(
     return None
 
 
-async def _wait(context: RequestContext, hop: Hop, priority: int) -> Place | Unserved:
+async def _wait(context: RequestContext, hop: Hop, priority: int) -> UpstreamPlace | Unserved:
     places, upstream = context.runtime.places(hop.upstream_name), hop.upstream
 
-    def attempt() -> Awaitable[Place | None]:
+    def attempt() -> Awaitable[UpstreamPlace | None]:
         return places.enter(upstream.max_concurrent)
 
     return await context.wait(

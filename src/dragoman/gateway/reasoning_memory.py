@@ -251,7 +251,7 @@ def _number(text: str) -> float:
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 _DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=_number)
 
-Place: TypeAlias = tuple[str, str, int]  # owner, origin, and how the conversation began
+ConversationKey: TypeAlias = tuple[str, str, int]  # owner, origin, and how the conversation began
 
 
 class Recollection(Struct, frozen=True):
@@ -336,14 +336,14 @@ class ReasoningMemory:
         self.is_shared: bool = notes is not None and entries > 0  # other processes may know more
         self._seconds = seconds
         self._clock = clock
-        self._slots: OrderedDict[tuple[Place, str], _Slot] = OrderedDict()  # by last use
+        self._slots: OrderedDict[tuple[ConversationKey, str], _Slot] = OrderedDict()  # by last use
         self._chars = 0  # of all slots
         self._lock = threading.Lock()  # large requests and answers are worked on in threads
         # Native ids, by owner and shortened id.
         self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._notes = notes
         # Calls of which other processes know no more, until a time.
-        self._asked: OrderedDict[tuple[Place, str], float] = OrderedDict()
+        self._asked: OrderedDict[tuple[ConversationKey, str], float] = OrderedDict()
 
     @property
     def held(self) -> int:
@@ -406,11 +406,11 @@ class ReasoningMemory:
             while len(self._ids) > _MAX_IDS:
                 self._ids.popitem(last=False)
 
-    def _remember(self, key: tuple[Place, str], one: Recollection) -> None:
+    def _remember(self, key: tuple[ConversationKey, str], one: Recollection) -> None:
         with self._lock:
             self._put(key, one)
 
-    def _put(self, key: tuple[Place, str], one: Recollection) -> None:
+    def _put(self, key: tuple[ConversationKey, str], one: Recollection) -> None:
         known: tuple[Recollection, ...] = ()
         if (slot := self._slots.pop(key, None)) is not None:
             self._chars -= slot.size
@@ -419,7 +419,7 @@ class ReasoningMemory:
         self._publish(key, slot)
         self._insert(key, slot)
 
-    def _insert(self, key: tuple[Place, str], slot: _Slot) -> None:
+    def _insert(self, key: tuple[ConversationKey, str], slot: _Slot) -> None:
         self._slots[key] = slot
         self._chars += slot.size
         while len(self._slots) > self._max_entries or self._chars > _MAX_CHARS:
@@ -466,7 +466,7 @@ class ReasoningMemory:
                 self._note_id((owner, one), value.decode(errors="replace"))
         self._note_asked(keys, now + _ASK_AGAIN_SECONDS)
 
-    def _adopt(self, key: tuple[Place, str], value: bytes | None) -> None:
+    def _adopt(self, key: tuple[ConversationKey, str], value: bytes | None) -> None:
         if value is None or key in self._slots:
             return
         try:
@@ -476,7 +476,7 @@ class ReasoningMemory:
         now = self._clock()
         self._insert(key, _Slot(now + self._seconds, known[-_MAX_ALIKE:], now))
 
-    def _note_asked(self, keys: Iterable[tuple[Place, str]], until: float) -> None:
+    def _note_asked(self, keys: Iterable[tuple[ConversationKey, str]], until: float) -> None:
         with self._lock:
             for key in keys:
                 self._asked[key] = until
@@ -484,7 +484,7 @@ class ReasoningMemory:
             while len(self._asked) > _MAX_IDS:
                 self._asked.popitem(last=False)
 
-    def _publish(self, key: tuple[Place, str], slot: _Slot) -> None:
+    def _publish(self, key: tuple[ConversationKey, str], slot: _Slot) -> None:
         """Send an entry to the other processes.
 
         They keep it for `seconds`; callers repeat this when half of that time has passed.
@@ -525,7 +525,7 @@ class ReasoningMemory:
             self._drop_expired()
         if not self._slots:
             return request
-        place: Place | None = None
+        place: ConversationKey | None = None
         turns: list[Turn] | None = None
         for at, turn in enumerate(request.turns):
             if turn.role is not ASSISTANT or not any(map(_is_call, turn.parts)):
@@ -539,12 +539,12 @@ class ReasoningMemory:
                 turns[at] = replace(turn, parts=parts)
         return request if turns is None else replace(request, turns=tuple(turns))
 
-    def _as_written(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+    def _as_written(self, parts: tuple[Part, ...], place: ConversationKey) -> tuple[Part, ...]:
         """Return the parts of a turn with its calls' arguments as the upstream wrote them, or the same."""
         out = [self._call_as_written(part, place) for part in parts]
         return parts if all(map(operator.is_, out, parts)) else tuple(out)
 
-    def _call_as_written(self, part: Part, place: Place) -> Part:
+    def _call_as_written(self, part: Part, place: ConversationKey) -> Part:
         if type(part) is not ToolCallPart or part.flavor is not _FUNCTION:
             return part
         text = part.arguments
@@ -556,7 +556,7 @@ class ReasoningMemory:
         return replace(part, arguments=known.arguments) if same else part
 
     def _restored(
-        self, parts: tuple[Part, ...], place: Place, *, signed_only: bool
+        self, parts: tuple[Part, ...], place: ConversationKey, *, signed_only: bool
     ) -> tuple[Part, ...]:
         """Return the parts of a turn with what is remembered of its calls, or the same."""
         known = [self._find(part, place) for part in parts if type(part) is ToolCallPart]
@@ -575,7 +575,7 @@ class ReasoningMemory:
         fills = not thoughts or is_piece or any(one.signed for one in found)
         return _filled(parts, found, fills=fills)
 
-    def _find(self, call: ToolCallPart, place: Place) -> Recollection | None:
+    def _find(self, call: ToolCallPart, place: ConversationKey) -> Recollection | None:
         key = (place, call.id)
         slot = self._slots.get(key)
         if slot is None:
@@ -659,7 +659,7 @@ def _digest(value: str | bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest()) >> 1
 
 
-def _note_name(place: Place, call_id: str) -> str:
+def _note_name(place: ConversationKey, call_id: str) -> str:
     owner, origin, beginning = place
     return note_name("reasoning", owner, origin, str(beginning), call_id)
 

@@ -1,4 +1,4 @@
-"""One HTTP request: `RequestContext` has the facts, `Outcome` what is learned while it is answered.
+"""One HTTP request: `RequestContext` has the facts, `RequestOutcome` what is learned while it is answered.
 
 The log line of a request is made of these two.  Neither refers to the client's stream, to an upstream call or
 to the request's body: those refer to the context, so that no reference cycle keeps a body in memory.
@@ -38,7 +38,7 @@ _MAX_REASON_CHARS: Final = 200  # of the reason of one failed attempt
 _MAX_SECONDS_DIGITS: Final = 6  # of a client's timeout; a longer one limits nothing
 
 
-class Outcome(Struct, eq=False):
+class RequestOutcome(Struct, eq=False):
     """What is learned about a request while it is answered."""
 
     # Before an upstream is asked.
@@ -116,7 +116,7 @@ class RequestContext(Struct, frozen=True, eq=False):
     id: str = field(default_factory=new_request_id)
     arrived: float = field(default_factory=time.time)  # Unix seconds
     started: float = field(default_factory=time.perf_counter)
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RequestOutcome = field(default_factory=RequestOutcome)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -277,7 +277,7 @@ class RequestContext(Struct, frozen=True, eq=False):
         return record if outcome.hop is None else _with_upstream(record, outcome, outcome.hop)
 
 
-def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> RequestRecord:
+def _with_upstream(record: RequestRecord, outcome: RequestOutcome, hop: Hop) -> RequestRecord:
     """Add what only requests have that an upstream was asked for."""
     usage, first, losses = outcome.usage, outcome.first_event, outcome.losses
     family = hop.family if outcome.has_tools else None

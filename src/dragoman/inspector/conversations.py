@@ -57,7 +57,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     level: str = "ok"
 
 
-class Place(Struct, frozen=True):
+class TurnPlace(Struct, frozen=True):
     """Where an exchange is: the conversation, and its turn from 1."""
 
     id: str
@@ -142,7 +142,7 @@ class Conversations:
         self._asked: dict[str, _Asked | None] = {}  # by file
         self._known: tuple[str, ...] = ()
         self._found: dict[str, Conversation] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, TurnPlace] = {}
         self._sides: dict[str, str] = {}  # sub-agents and side requests, with whose they are
         self._compared: dict[tuple[str, str], bool] = {}  # two files: the second broke the cache
 
@@ -152,13 +152,13 @@ class Conversations:
             self._refresh()
             return self._found
 
-    def place(self, exchange: str) -> Place | None:
+    def place(self, exchange: str) -> TurnPlace | None:
         """Return where an exchange is."""
         with self._lock:
             self._refresh()
             return self._places.get(exchange)
 
-    def known(self, exchange: str) -> Place | None:
+    def known(self, exchange: str) -> TurnPlace | None:
         """Return where an exchange is, as far as it is known: nothing is read for it."""
         return self._places.get(exchange)
 
@@ -177,7 +177,7 @@ class Conversations:
         self._asked = {one.file: self._read(folder, one) for one in newest}
         self._found = _group((one, asked) for one in newest if (asked := self._asked[one.file]))
         self._places = {
-            one.row.id: Place(found.id, number, len(found.exchanges))
+            one.row.id: TurnPlace(found.id, number, len(found.exchanges))
             for found in self._found.values()
             for number, one in enumerate(found.exchanges, start=1)
         }

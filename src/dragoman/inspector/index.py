@@ -23,7 +23,7 @@ from dragoman.errors import DragomanError
 from dragoman.globs import Glob
 from dragoman.inspector.content import ContentSearch, Progress
 from dragoman.inspector.summary import Problem, Row, Summary, of_recording, unfinished
-from dragoman.recorder.lines import SUFFIX, VERSION, Opening, Outcome
+from dragoman.recorder.lines import SUFFIX, VERSION, ExchangeOutcome, Opening
 
 _FIRST_BYTES: Final = 256 * 1024  # of the first line: the headers of a request
 _LAST_BYTES: Final = (8 * 1024, 1024 * 1024)  # looked at for the last line
@@ -473,7 +473,7 @@ def _read_summary(
     return of_recording(opening, outcome.record, outcome.stalls, name), True
 
 
-def last_line(file: BinaryIO, size: int) -> Outcome | None:
+def last_line(file: BinaryIO, size: int) -> ExchangeOutcome | None:
     """Return the last line of a recording that has come to its end."""
     for most in _LAST_BYTES:
         start = max(0, size - most)
@@ -485,7 +485,7 @@ def last_line(file: BinaryIO, size: int) -> Outcome | None:
         if begin < 0 and start:
             continue
         try:
-            return msgspec.json.decode(data[begin + 1 :], type=Outcome)
+            return msgspec.json.decode(data[begin + 1 :], type=ExchangeOutcome)
         except msgspec.DecodeError:
             return None
     return None

@@ -36,7 +36,7 @@ from dragoman.turn.events import (
 
 DELTAS = (TextDelta, ReasoningDelta, ArgsDelta, InputDelta, RefusalDelta)
 # The place of an event: its kind, its block, and the characters of the block's text or its number among its like.
-_Place: TypeAlias = tuple[str, int, int, int]
+_EventPlace: TypeAlias = tuple[str, int, int, int]
 
 
 class Link(Struct, gc=False):
@@ -150,10 +150,10 @@ def _translate(
 # --- events and upstream rows --------------------------------------------------------------------
 
 
-def _places(events: Iterable[Event]) -> list[_Place]:
+def _places(events: Iterable[Event]) -> list[_EventPlace]:
     """Return where each event is in its answer, however its text was cut."""
     sizes: dict[tuple[str, int], int] = {}
-    found: list[_Place] = []
+    found: list[_EventPlace] = []
     for event in events:
         index = block_of(event)
         key = type(event).__name__, -1 if index is None else index
@@ -187,7 +187,7 @@ def _frames_of(
     return found
 
 
-def _sizes(places: Iterable[_Place]) -> dict[tuple[str, int], int]:
+def _sizes(places: Iterable[_EventPlace]) -> dict[tuple[str, int], int]:
     return {(kind, index): end for kind, index, _, end in places}
 
 

@@ -60,7 +60,7 @@ class Unreadable(Struct, frozen=True, tag=True):
     message: str
 
 
-Answer: TypeAlias = Prepared | Gone | Unreadable
+PrepareResult: TypeAlias = Prepared | Gone | Unreadable
 
 
 def prepare(path: Path, found: Summary, *, address: str, first: bool = False) -> Prepared:
@@ -88,7 +88,7 @@ def main() -> None:
     os.nice(_NICE)
     gc.disable()  # this process ends with its answer
     question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Question)
-    answer: Answer
+    answer: PrepareResult
     try:
         answer = prepare(Path(question.path), question.found, address=question.address)
     except GoneError as error:

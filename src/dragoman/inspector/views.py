@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.inspector.parts import Answer, Gone, Prepared, Question, Unreadable, prepare
+from dragoman.inspector.parts import Gone, Prepared, PrepareResult, Question, Unreadable, prepare
 from dragoman.inspector.recordings import FIRST_BYTES, GoneError
 from dragoman.inspector.summary import Summary
 from dragoman.recorder.recording import RecordingError
@@ -129,7 +129,7 @@ class Views:
                 self._processes.discard(process)
         if process.returncode:
             raise RecordingError(f"reading it ended with {process.returncode}")
-        answer: Answer = msgspec.msgpack.decode(out, type=Answer)
+        answer: PrepareResult = msgspec.msgpack.decode(out, type=PrepareResult)
         if isinstance(answer, Gone):
             raise GoneError(answer.message)
         if isinstance(answer, Unreadable):

@@ -16,9 +16,9 @@ from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import Tool
 
-Place: TypeAlias = Literal["content", "reasoning"]
+CallPlace: TypeAlias = Literal["content", "reasoning"]
 _KIMI_ID: Final = re.compile(r"functions\.[^:]+:\d+")
-_PLACES: Final[tuple[Place, ...]] = ("content", "reasoning")
+_PLACES: Final[tuple[CallPlace, ...]] = ("content", "reasoning")
 
 
 class Made(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Leak(Struct, frozen=True):
     """Calls that are written as text."""
 
     family: str  # key of the family, `auto` if it is not recognized
-    place: Place
+    place: CallPlace
     calls: tuple[Made, ...]
 
 
@@ -93,7 +93,7 @@ def _known(model: str, own: tuple[Format, ...]) -> str | None:
 
 @lru_cache(maxsize=64)  # several checks look at the same answer
 def _family(
-    text: str, place: Place, question: Question, known: str | None, own: tuple[Format, ...]
+    text: str, place: CallPlace, question: Question, known: str | None, own: tuple[Format, ...]
 ) -> tuple[str, Parsed] | None:
     """Return the format that parses most of a text; on a tie, the model's own, then one of the settings."""
     tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]

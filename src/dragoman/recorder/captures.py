@@ -24,9 +24,9 @@ from dragoman.recorder.lines import (
     VERSION,
     Attempt,
     Events,
+    ExchangeOutcome,
     Line,
     Opening,
-    Outcome,
     Payload,
     Read,
     Received,
@@ -304,7 +304,7 @@ def recording_lines(capture: Capture) -> list[Line]:
         "stream": asked.stream,
     }  # fmt: skip
     lines.append(Written(at=at, data=Payload.of(body)))
-    lines.append(Outcome(at=at, status=status, record=Raw(msgspec.json.encode(record))))
+    lines.append(ExchangeOutcome(at=at, status=status, record=Raw(msgspec.json.encode(record))))
     return lines
 
 

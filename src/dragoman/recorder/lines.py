@@ -137,7 +137,7 @@ class Written(Struct, frozen=True, kw_only=True, tag="written", tag_field="line"
     data: Payload
 
 
-class Outcome(Struct, frozen=True, kw_only=True, tag="outcome", tag_field="line"):
+class ExchangeOutcome(Struct, frozen=True, kw_only=True, tag="outcome", tag_field="line"):
     """How the exchange ended: the fields of its line in the log."""
 
     at: float
@@ -149,7 +149,9 @@ class Outcome(Struct, frozen=True, kw_only=True, tag="outcome", tag_field="line"
     ] = ()  # when the upstream sent nothing during the answer that the client got, in milliseconds
 
 
-Line: TypeAlias = Opening | Received | Attempt | Reply | Read | Events | Failed | Written | Outcome
+Line: TypeAlias = (
+    Opening | Received | Attempt | Reply | Read | Events | Failed | Written | ExchangeOutcome
+)
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)

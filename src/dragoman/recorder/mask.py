@@ -22,10 +22,10 @@ from dragoman.recorder.lines import (
     Attempt,
     Cutter,
     Events,
+    ExchangeOutcome,
     Failed,
     Line,
     Opening,
-    Outcome,
     Payload,
     Read,
     Received,
@@ -192,7 +192,7 @@ class LineMask:
             case Failed():
                 message = mask_text(line.fault.message, names)
                 return replace(line, fault=replace(line.fault, message=message))
-            case Outcome():
+            case ExchangeOutcome():
                 return replace(line, record=Raw(mask_bytes(bytes(line.record), names)))
 
     def _body(self, body: Payload) -> tuple[MaskedStream, int]:

@@ -13,10 +13,10 @@ from dragoman.recorder.lines import (
     VERSION,
     Attempt,
     Events,
+    ExchangeOutcome,
     Failed,
     Line,
     Opening,
-    Outcome,
     Read,
     Received,
     Reply,
@@ -64,7 +64,7 @@ class Recording(Struct):
     received: Received | None = None
     attempts: list[AttemptRecord] = []
     written: list[Written] = []
-    outcome: Outcome | None = None
+    outcome: ExchangeOutcome | None = None
     lines: list[Line] = []  # all, in the order of the file
     torn_at: int | None = None  # the byte at which the file ends early
 
@@ -186,7 +186,7 @@ def _add(recording: Recording, line: Line) -> None:
             recording.attempts.append(AttemptRecord(line))
         case Written():
             recording.written.append(line)
-        case Outcome():
+        case ExchangeOutcome():
             recording.outcome = line
         case Opening():
             pass

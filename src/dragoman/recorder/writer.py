@@ -331,7 +331,7 @@ class ExchangeFile:
 
     def _end(self, frame: frames.Close, record: bytes) -> None:
         self._rest(frame.at)
-        end = lines.Outcome(
+        end = lines.ExchangeOutcome(
             at=round(frame.at, _DIGITS),
             status=frame.status,
             record=Raw(self._blotter.blot(record)),

@@ -36,7 +36,7 @@ _PAGE: Final = b"<html><body><h1>Error %d</h1>The simulator's proxy.</body></htm
 _MOST_SINGLE: Final = 1_000_000  # bytes up to which `chunk:byte` writes each byte separately
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class SimulatedAnswer(Struct, frozen=True, kw_only=True):
     """The response to send, and its timing and ending."""
 
     status: int = 200
@@ -122,7 +122,7 @@ def answer(
     *,
     reply: Reply | None = None,
     more: quirks.QuirkValues = (),
-) -> Answer:
+) -> SimulatedAnswer:
     """Answer a request; `attempt` counts requests of the same bytes, from 1.
 
     A `reply` replaces the model's own; the quirks `more` are added to those of the model's name.
@@ -151,32 +151,34 @@ def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
     return structs.replace(play, reply=truncation.to_tokens(play.reply, request.max_output))
 
 
-def send(play: Play) -> Answer:
+def send(play: Play) -> SimulatedAnswer:
     """Return the response to send for an answer."""
     how = play.delivery
     headers = request_ids(play.asked.id)
     if how.retry_after and how.error:
         headers["retry-after"] = how.retry_after
     if how.empty:
-        return Answer(headers={**headers, "content-type": SSE if how.stream else JSON}, writes=())
+        return SimulatedAnswer(
+            headers={**headers, "content-type": SSE if how.stream else JSON}, writes=()
+        )
     if how.error:
         body = answer_writers.error(play.asked.request.dialect, how.error, request_id=play.asked.id)
         body = _PAGE % how.error if how.error_page else body
         status = 200 if how.error_in_ok else how.error
         headers["content-type"] = "text/html" if how.error_page else JSON
         return _stopped(
-            Answer(status=status, headers=headers, writes=[body], length=len(body)), how
+            SimulatedAnswer(status=status, headers=headers, writes=[body], length=len(body)), how
         )
     if not how.stream:
         body = answer_writers.body(play)
         headers["content-type"] = JSON
-        return _stopped(Answer(headers=headers, writes=[body], length=len(body)), how)
+        return _stopped(SimulatedAnswer(headers=headers, writes=[body], length=len(body)), how)
     kind = JSON if play.asked.as_list else SSE
     headers |= {"content-type": kind, "cache-control": "no-cache", "x-accel-buffering": "no"}
-    return _stopped(Answer(headers=headers, writes=answer_writers.stream(play)), how)
+    return _stopped(SimulatedAnswer(headers=headers, writes=answer_writers.stream(play)), how)
 
 
-def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
+def refusal(dialect: DialectName, error: DragomanError, seed: str) -> SimulatedAnswer:
     """Return the error response for a request that is malformed or refused."""
     path, code = "", ""
     if isinstance(error, MalformedError):
@@ -186,21 +188,21 @@ def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
         dialect, status, request_id=seed[:24], message=str(error), code=code, param=path
     )
     headers = {**request_ids(seed[:24]), "content-type": JSON}
-    return Answer(status=status, headers=headers, writes=[body], length=len(body))
+    return SimulatedAnswer(status=status, headers=headers, writes=[body], length=len(body))
 
 
-def plain_refusal(error: DragomanError) -> Answer:
+def plain_refusal(error: DragomanError) -> SimulatedAnswer:
     """Return the same error as a plain 500, like a server that did not expect it."""
     body = f"Internal Server Error: {error}".encode()
     headers = {"content-type": "text/plain; charset=utf-8"}
-    return Answer(status=500, headers=headers, writes=[body], length=len(body))
+    return SimulatedAnswer(status=500, headers=headers, writes=[body], length=len(body))
 
 
 def request_ids(seed: str) -> dict[str, str]:
     return {"request-id": f"req_{seed}", "x-request-id": f"req_{seed}"}
 
 
-def _stopped(whole: Answer, how: Delivery) -> Answer:
+def _stopped(whole: SimulatedAnswer, how: Delivery) -> SimulatedAnswer:
     """Split the writes and end them early, as the delivery requires."""
     writes = list(whole.writes)
     total = whole.size

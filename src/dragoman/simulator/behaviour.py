@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.errors import MalformedError
 from dragoman.simulator.answer_writers.frames import encode_body
-from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
+from dragoman.simulator.conversation import DirectedAnswer, DirectedCall, Prompt, due_step, prompts
 from dragoman.simulator.play import (
     Json,
     ReceivedRequest,
@@ -170,7 +170,7 @@ def directed_calls(
     return tuple(out)
 
 
-def _directed(asked: ReceivedRequest, step: Step) -> Reply:
+def _directed(asked: ReceivedRequest, step: DirectedAnswer) -> Reply:
     if step.images and asked.request.dialect == "anthropic":
         raise MalformedError("`sim: image`: Messages has no images that a model makes")
     return Reply(

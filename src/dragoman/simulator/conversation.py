@@ -110,7 +110,7 @@ class DirectedCall(Struct, frozen=True):
     arguments: Json  # an object, or text for a custom tool
 
 
-class Step(Struct, frozen=True):
+class DirectedAnswer(Struct, frozen=True):
     """One answer that directives request."""
 
     think: str = ""
@@ -121,7 +121,7 @@ class Step(Struct, frozen=True):
     calls: tuple[DirectedCall, ...] = ()
 
 
-def due_step(conversation: list[Prompt]) -> Step | None:
+def due_step(conversation: list[Prompt]) -> DirectedAnswer | None:
     """Return the step that is due now, or None without directives.
 
     Raises:
@@ -147,7 +147,7 @@ def _unquoted(text: str) -> str:
     return inner[1:-1].replace(f"\\{inner[0]}", inner[0])
 
 
-def parse_directives(text: str) -> list[Step]:
+def parse_directives(text: str) -> list[DirectedAnswer]:
     """Return the steps that the directives in a text request.
 
     Raises:
@@ -156,13 +156,13 @@ def parse_directives(text: str) -> list[Step]:
     lines = _LINE.findall(text) if "sim:" in text else []
     if not lines:
         return []
-    steps = [Step()]
+    steps = [DirectedAnswer()]
     for verb, texts in lines:
         rest = texts.rstrip(" \t\r")
         last = steps[-1]
         match verb:
             case "then":
-                steps.append(Step())
+                steps.append(DirectedAnswer())
             case "say":
                 steps[-1] = msgspec.structs.replace(last, text=_text(rest))
             case "think":

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.simulator import quirks
-from dragoman.simulator.answer import Answer, answer, request_ids
+from dragoman.simulator.answer import SimulatedAnswer, answer, request_ids
 from dragoman.simulator.behaviour import directed_calls
 from dragoman.simulator.conversation import DirectedCall, Prompt, prompts
 from dragoman.simulator.model_names import parse_quirk
@@ -102,7 +102,7 @@ class Script:
                 return reply
         return None
 
-    def answer(self, reply: ScriptReply, asked: ReceivedRequest, attempt: int) -> Answer:
+    def answer(self, reply: ScriptReply, asked: ReceivedRequest, attempt: int) -> SimulatedAnswer:
         """Answer with a reply; `attempt` counts requests of the same bytes, from 1.
 
         Raises:
@@ -114,7 +114,7 @@ class Script:
         body = self._raw[reply.raw]
         headers = request_ids(asked.id) | {"content-type": _content_type(reply.raw)}
         headers |= {name.lower(): value for name, value in reply.headers.items()}
-        return Answer(status=reply.status, headers=headers, writes=[body], length=None)
+        return SimulatedAnswer(status=reply.status, headers=headers, writes=[body], length=None)
 
     def reset(self) -> None:
         """Reset the counts of used replies."""

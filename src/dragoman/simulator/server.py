@@ -19,7 +19,15 @@ from dragoman.dialects.dialect import PathRequest
 from dragoman.errors import DragomanError, MalformedError, TooLargeError, cannot_listen
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
-from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
+from dragoman.simulator.answer import (
+    JSON,
+    SimulatedAnswer,
+    answer,
+    plain_refusal,
+    read,
+    refusal,
+    seed_of,
+)
 from dragoman.simulator.exchanges import Exchanges, RecordedExchange
 from dragoman.simulator.play import TOKEN, Fields, ReceivedRequest, input_tokens
 from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
@@ -54,7 +62,7 @@ _PROMPT: Final = (
     "messages",
     "input",
 )  # in the order of a prompt
-_Make: TypeAlias = Callable[[web.Request, bytes], Answer]
+_Make: TypeAlias = Callable[[web.Request, bytes], SimulatedAnswer]
 
 
 class Simulator:
@@ -171,7 +179,7 @@ class Simulator:
 
         return serve
 
-    def _answer(self, request: web.Request, body: bytes) -> Answer:
+    def _answer(self, request: web.Request, body: bytes) -> SimulatedAnswer:
         """Return the script's answer; without a match, the model's answer."""
         spoken = _dialect(request)
         seed = seed_of(spoken, body)
@@ -193,7 +201,7 @@ class Simulator:
             self._memory.keep(seed, made)
         return made
 
-    def _answer_or_count(self, request: web.Request, body: bytes) -> Answer:
+    def _answer_or_count(self, request: web.Request, body: bytes) -> SimulatedAnswer:
         named = _named(request)
         if named is None or named.asks == "nothing":
             raise _NotServedError(f"the simulator serves no {request.method} {request.path}")
@@ -275,11 +283,11 @@ async def _body(request: web.Request) -> bytes:
         raise TooLargeError("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
 
 
-def _count(request: web.Request, body: bytes) -> Answer:
+def _count(request: web.Request, body: bytes) -> SimulatedAnswer:
     return _json_answer(endpoints.count_tokens(_dialect(request), body))
 
 
-def _tokenize(_request: web.Request, body: bytes) -> Answer:
+def _tokenize(_request: web.Request, body: bytes) -> SimulatedAnswer:
     return _json_answer(endpoints.tokenize(body))
 
 
@@ -289,9 +297,9 @@ def _json_response(fields: Fields, status: int = 200) -> web.Response:
     )
 
 
-def _json_answer(fields: Fields) -> Answer:
+def _json_answer(fields: Fields) -> SimulatedAnswer:
     body = msgspec.json.encode(fields)
-    return Answer(headers={"content-type": JSON}, writes=[body], length=len(body))
+    return SimulatedAnswer(headers={"content-type": JSON}, writes=[body], length=len(body))
 
 
 # --- sending an answer ---
@@ -310,7 +318,7 @@ class Deliveries:
             task.cancel(_CLOSING)
 
     async def deliver(
-        self, request: web.Request, answer: Answer, exchange: RecordedExchange
+        self, request: web.Request, answer: SimulatedAnswer, exchange: RecordedExchange
     ) -> web.StreamResponse:
         """Send an answer.  Tasks that wait for this exchange are woken when it ends."""
         task = asyncio.current_task()
@@ -337,7 +345,7 @@ class Deliveries:
         self,
         request: web.Request,
         response: web.StreamResponse,
-        answer: Answer,
+        answer: SimulatedAnswer,
         exchange: RecordedExchange,
     ) -> None:
         if answer.slow:
@@ -359,7 +367,7 @@ class Deliveries:
         await _end(request, response, answer)
 
 
-async def _end(request: web.Request, response: web.StreamResponse, answer: Answer) -> None:
+async def _end(request: web.Request, response: web.StreamResponse, answer: SimulatedAnswer) -> None:
     transport = request.transport
     match answer.ending:
         case "end":
@@ -385,7 +393,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._attempts: OrderedDict[str, int] = OrderedDict()
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, SimulatedAnswer] = OrderedDict()
         self._held = 0  # bytes of the answers kept
 
     def count(self, seed: str) -> int:
@@ -396,14 +404,14 @@ class Memory:
             self._attempts.popitem(last=False)
         return attempt
 
-    def answer(self, seed: str) -> Answer | None:
+    def answer(self, seed: str) -> SimulatedAnswer | None:
         """Return the answer that the same request got before."""
         found = self._answers.get(seed)
         if found is not None:
             self._answers.move_to_end(seed)
         return found
 
-    def keep(self, seed: str, answer: Answer) -> None:
+    def keep(self, seed: str, answer: SimulatedAnswer) -> None:
         """Cache an answer; the least recently used ones are evicted."""
         self._answers[seed] = answer
         self._held += _cost(answer)
@@ -417,7 +425,7 @@ class Memory:
         self._held = 0
 
 
-def _cost(answer: Answer) -> int:
+def _cost(answer: SimulatedAnswer) -> int:
     """Return the approximate memory of an answer."""
     return answer.size + _PER_WRITE * len(answer.writes)
 

@@ -97,7 +97,7 @@ def check_format(
             text=next(writers(format_), _nothing)(CALLS[:1]),
         )
         return
-    answer = Answer(format_, write, traits or traits_of(format_))
+    answer = SampleAnswer(format_, write, traits or traits_of(format_))
     for check in CHECKS:
         yield from check(answer)
 
@@ -106,7 +106,7 @@ def _nothing(_calls: Sequence[SampleCall]) -> str:
     return ""
 
 
-class Answer:
+class SampleAnswer:
     """An answer of two calls (or one, if the format allows no more) in a format."""
 
     def __init__(self, format_: Format, write: CallWriter, traits: Traits) -> None:
@@ -127,7 +127,7 @@ class Answer:
 # --- the checks -----------------------------------------------------------------------------------------
 
 
-def whole(answer: Answer) -> Iterator[Outcome]:
+def whole(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that calls are read as they were written, one and two of them."""
     for count in range(1, len(answer.calls) + 1):
         text = answer.write(answer.calls[:count])
@@ -136,7 +136,7 @@ def whole(answer: Answer) -> Iterator[Outcome]:
         yield _outcome("whole", text, _differs(expected, found) or _shown(found))
 
 
-def split(answer: Answer) -> Iterator[Outcome]:
+def split(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that the result does not depend on how the text is split."""
     for text in (answer.text, f"{answer.text}\nDone."):
         expected = answer.parse(text)
@@ -149,7 +149,7 @@ def split(answer: Answer) -> Iterator[Outcome]:
         yield _outcome("split", text, problem)
 
 
-def surrounded(answer: Answer) -> Iterator[Outcome]:
+def surrounded(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that text before, after and between calls is kept."""
     first, last = answer.write(answer.calls[:1]), answer.write(answer.calls[-1:])
     texts: list[tuple[str, str, int]] = []
@@ -168,7 +168,7 @@ def surrounded(answer: Answer) -> Iterator[Outcome]:
         yield _outcome("text around calls", text, problem)
 
 
-def reasoning(answer: Answer) -> Iterator[Outcome]:
+def reasoning(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that reasoning tags are recognized, and that calls in the reasoning channel are found."""
     for opener, closer in answer.format.think:
         if not isinstance(opener, str) or not isinstance(closer, str):
@@ -184,23 +184,23 @@ def reasoning(answer: Answer) -> Iterator[Outcome]:
     yield _outcome("reasoning", answer.text, problem and f"in the reasoning channel, {problem}")
 
 
-def cut(answer: Answer) -> Iterator[Outcome]:
+def cut(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that no call looks complete in an answer that ends before it, at any character."""
     for text, problem in cut_answers(_written(answer)):
         yield _outcome("cut", text, problem)
 
 
-def deleted(answer: Answer) -> Iterator[Outcome]:
+def deleted(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check answers without one marker, bracket or quote: no call has another's words, and no word is lost."""
     for text, problem in answers_without_a_marker(_written(answer)):
         yield _outcome("deletion", text, problem)
 
 
-def _written(answer: Answer) -> WrittenFormat:
+def _written(answer: SampleAnswer) -> WrittenFormat:
     return WrittenFormat(answer.format, answer.write, answer.traits)
 
 
-def honest(answer: Answer) -> Iterator[Outcome]:
+def honest(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that text that is not a call is unchanged, whole and in pieces."""
     for text in (*HONEST, *mentions(answer.format)):
         for pieces in ([text], list(text)):
@@ -213,7 +213,7 @@ def honest(answer: Answer) -> Iterator[Outcome]:
             yield _outcome("honest text", text, problem)
 
 
-def linear(answer: Answer) -> Iterator[Outcome]:
+def linear(answer: SampleAnswer) -> Iterator[Outcome]:
     """Check that twice the text takes twice the work, also for text that is made to be expensive."""
     for scanner in scanners(answer.format):
         problem = f"a marker can be matched in {scanner.ways} ways, more than {MAX_WAYS}"
@@ -232,7 +232,7 @@ def linear(answer: Answer) -> Iterator[Outcome]:
                 yield _outcome("linear", head + unit, problem if many > bound else "")
 
 
-CHECKS: Final[tuple[Callable[[Answer], Iterator[Outcome]], ...]] = (
+CHECKS: Final[tuple[Callable[[SampleAnswer], Iterator[Outcome]], ...]] = (
     whole,
     split,
     surrounded,
@@ -332,7 +332,7 @@ def _looked_at(scanner: Scanner, text: str, at: int) -> int:
     return least
 
 
-def _work(answer: Answer, text: str, size: int, work: _Work) -> int:
+def _work(answer: SampleAnswer, text: str, size: int, work: _Work) -> int:
     before = work.looks
     answer.parse(*(text[at : at + size] for at in range(0, len(text), size)))
     return work.looks - before

@@ -27,7 +27,7 @@ _NAMES_SHOWN: Final = 8
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
 
 
-class _Step(Struct, gc=False, frozen=True):
+class _CallAndResult(Struct, gc=False, frozen=True):
     """A call, and what came of it."""
 
     call: ToolCallPart
@@ -56,9 +56,9 @@ def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | No
     message, or an answer without calls, ends a loop: the calls after it are counted from the start.
     """
     steps = _steps(turns)
-    seen: list[_Step] = []  # from the last call back, as far as it was asked for
+    seen: list[_CallAndResult] = []  # from the last call back, as far as it was asked for
 
-    def step(at: int) -> _Step | None:
+    def step(at: int) -> _CallAndResult | None:
         while len(seen) <= at:
             one = next(steps, None)
             if one is None:
@@ -74,7 +74,7 @@ def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | No
     return None
 
 
-def _rounds(step: Callable[[int], _Step | None], length: int) -> int:
+def _rounds(step: Callable[[int], _CallAndResult | None], length: int) -> int:
     """Return how often the last `length` steps occur in a row at the end."""
     same = 0
     while (earlier := step(same + length)) is not None:
@@ -85,7 +85,7 @@ def _rounds(step: Callable[[int], _Step | None], length: int) -> int:
     return same // length + 1
 
 
-def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
+def _steps(turns: Sequence[Turn]) -> Iterator[_CallAndResult]:
     """Give the calls of the agent's present run from the last one back."""
     results: dict[str, ToolResultPart] = {}
     after = USER  # the role of the next turn
@@ -98,7 +98,7 @@ def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
                 return
             for call in reversed(calls):
                 # An id that occurs again, further back, has its own result.
-                yield _Step(call, results.pop(call.id, None))
+                yield _CallAndResult(call, results.pop(call.id, None))
         else:
             for part in turn.parts:
                 if type(part) is ToolResultPart:
@@ -119,7 +119,7 @@ def _is_spoken(part: Part) -> bool:
     return tag is None or not text.rstrip().endswith(f"</{tag[1]}>")
 
 
-def _are_alike(one: _Step, other: _Step) -> bool:
+def _are_alike(one: _CallAndResult, other: _CallAndResult) -> bool:
     """Return whether two calls asked for the same and got the same; what differs most often comes first."""
     call, again = one.call, other.call
     if call.name != again.name or call.namespace != again.namespace:

@@ -15,7 +15,7 @@ import msgspec
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.wire.surrogates import join_surrogates
 
-Step: TypeAlias = str | int  # a field of an object, or a place in a list
+PathStep: TypeAlias = str | int  # a field of an object, or a place in a list
 
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _MAX_STEPS: Final = 64  # of a path
@@ -39,8 +39,12 @@ class PathWriter:
             _Container("", is_list=False)
         ]  # the object, and what is open in it
         self._begun = False  # the opening bracket was written
-        self._leaf: tuple[Step, ...] = ()  # the path of the string whose closing quote is missing
-        self._pieces: list[tuple[tuple[Step, ...], str | bytes]] = []  # all of them: text, or JSON
+        self._leaf: tuple[
+            PathStep, ...
+        ] = ()  # the path of the string whose closing quote is missing
+        self._pieces: list[
+            tuple[tuple[PathStep, ...], str | bytes]
+        ] = []  # all of them: text, or JSON
         self._late = 0  # how many of the last ones wait
 
     def add_text(self, path: str, text: str) -> str:
@@ -73,7 +77,7 @@ class PathWriter:
             out += self._written_again()
         return self._beginning() + "".join(out) + "}"
 
-    def _add(self, steps: tuple[Step, ...], path: str, value: str | bytes) -> str:
+    def _add(self, steps: tuple[PathStep, ...], path: str, value: str | bytes) -> str:
         self._size += len(path) + len(value) + _PIECE_BYTES
         if self._size > self._limit:
             raise TooLargeError("max_tool_args_bytes", self._limit)
@@ -102,7 +106,7 @@ class PathWriter:
             out.append(value.decode("utf-8", "replace"))
         return "".join(out)
 
-    def _common(self, steps: tuple[Step, ...]) -> int:
+    def _common(self, steps: tuple[PathStep, ...]) -> int:
         """Return how many of the open containers, beside the object itself, are on a path."""
         common = 0
         inner = self._open[1:]
@@ -120,7 +124,7 @@ class PathWriter:
 
     def _written_again(self) -> Iterator[str]:
         """Return the outermost fields to which values belong that came too late."""
-        values: dict[tuple[Step, ...], list[str] | msgspec.Raw] = {}
+        values: dict[tuple[PathStep, ...], list[str] | msgspec.Raw] = {}
         for steps, value in self._pieces:
             before = values.get(steps)
             if isinstance(value, bytes):
@@ -143,13 +147,13 @@ class PathWriter:
 class _Container:
     """An object or a list that is not closed."""
 
-    def __init__(self, step: Step, *, is_list: bool) -> None:
+    def __init__(self, step: PathStep, *, is_list: bool) -> None:
         self.step = step
         self.opener, self.closer = "[]" if is_list else "{}"
         self._is_list = is_list
-        self._names: set[Step] = set()
+        self._names: set[PathStep] = set()
 
-    def takes(self, step: Step) -> bool:
+    def takes(self, step: PathStep) -> bool:
         """Return whether a value can follow the last one.
 
         Raises:
@@ -161,20 +165,20 @@ class _Container:
             raise _contradiction()
         return step not in self._names
 
-    def begin(self, step: Step) -> str:
+    def begin(self, step: PathStep) -> str:
         """Return what is written before the value of a field, or of a place."""
         separator = "," if self._names else ""
         self._names.add(step)
         return separator if self._is_list else f"{separator}{_quoted(str(step))}:"
 
 
-def _steps(path: str) -> tuple[Step, ...]:
+def _steps(path: str) -> tuple[PathStep, ...]:
     """Return the names and places of a path.
 
     Raises:
         MalformedError: it is not one, or begins with a place.
     """
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     at = 1
     while path.startswith("$") and at < len(path) and len(steps) < _MAX_STEPS:
         found = _STEP.match(path, at)
@@ -188,7 +192,7 @@ def _steps(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _put(root: dict[str, Any], steps: tuple[Step, ...], value: object) -> None:
+def _put(root: dict[str, Any], steps: tuple[PathStep, ...], value: object) -> None:
     """Put a value into a document.
 
     Raises:
@@ -200,7 +204,7 @@ def _put(root: dict[str, Any], steps: tuple[Step, ...], value: object) -> None:
     _place(node, steps[-1], None)[steps[-1]] = value
 
 
-def _place(node: Any, step: Step, empty: object) -> Any:
+def _place(node: Any, step: PathStep, empty: object) -> Any:
     """Return an object or a list that has something at a step: `empty`, if there was nothing."""
     if isinstance(node, dict) and isinstance(step, str):
         node.setdefault(step, empty)

@@ -10,9 +10,9 @@ import pytest
 from dragoman.gateway.admission import (
     Admission,
     Entrance,
-    Place,
     PlaceLimits,
     RequestQueue,
+    UpstreamPlace,
     UpstreamPlaces,
 )
 from dragoman.gateway.state.state import State
@@ -157,7 +157,7 @@ def test_place_that_another_process_gives_back_is_found(tmp_path: Path):
         first, second = State(tmp_path), State(tmp_path)
         here, there = UpstreamPlaces("local", first), UpstreamPlaces("local", second)
         held = await there.enter(1)
-        assert isinstance(held, Place)
+        assert isinstance(held, UpstreamPlace)
         assert await here.enter(1) is None
         queue = here.entrance.queue
         task = asyncio.create_task(
@@ -170,7 +170,7 @@ def test_place_that_another_process_gives_back_is_found(tmp_path: Path):
         await second.close()
         return found
 
-    assert isinstance(run(scene()), Place)
+    assert isinstance(run(scene()), UpstreamPlace)
 
 
 @pytest.mark.parametrize(

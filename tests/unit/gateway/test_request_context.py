@@ -1,7 +1,7 @@
 """What is learned about a request while it is answered."""
 
 from dragoman.gateway.config.settings import Timeouts, Upstream
-from dragoman.gateway.request_context import Outcome
+from dragoman.gateway.request_context import RequestOutcome
 from dragoman.gateway.routing import Hop
 from dragoman.profiles import profile
 from dragoman.turn.events import Fault, FaultKind
@@ -9,7 +9,7 @@ from dragoman.turn.losses import Loss
 
 
 def test_a_failed_attempt_is_kept_with_its_upstream_and_its_reason() -> None:
-    outcome = Outcome()
+    outcome = RequestOutcome()
     hop = Hop(
         upstream_name="up",
         upstream=Upstream(base_url="http://h/v1"),
@@ -30,6 +30,8 @@ def test_a_failed_attempt_is_kept_with_its_upstream_and_its_reason() -> None:
 
 def test_losses_of_request_and_answer_are_listed_in_the_order_of_their_steps() -> None:
     guard, asked, answered = (Loss(code, "$", "") for code in ("tool_loop", "a", "b"))
-    outcome = Outcome(guard_losses=(guard,), request_losses=(asked,), answer_losses=[answered])
+    outcome = RequestOutcome(
+        guard_losses=(guard,), request_losses=(asked,), answer_losses=[answered]
+    )
 
     assert (guard, asked, answered) == outcome.losses

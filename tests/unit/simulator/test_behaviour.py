@@ -10,7 +10,7 @@ from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
-from dragoman.simulator.conversation import DirectedCall, Step, parse_directives
+from dragoman.simulator.conversation import DirectedAnswer, DirectedCall, parse_directives
 from dragoman.simulator.play import Reply, SimulatedImage, SimulatedSearch
 from tests.support.simulator import CLOCK, SERVERS, WEATHER, answered, ask, question
 
@@ -178,12 +178,12 @@ sim: call apply_patch "*** Begin"
 
 def test_directives_are_steps() -> None:
     assert [
-        Step(
+        DirectedAnswer(
             think="first I look",
             calls=(DirectedCall("get_weather", {"city": "Rome"}), DirectedCall("get_time", {})),
         ),
-        Step(text="two\nlines"),
-        Step(calls=(DirectedCall("apply_patch", "*** Begin"),)),
+        DirectedAnswer(text="two\nlines"),
+        DirectedAnswer(calls=(DirectedCall("apply_patch", "*** Begin"),)),
     ] == parse_directives(DIRECTED)
 
 

@@ -1,6 +1,6 @@
 """What the simulator remembers is bounded, and forgotten on demand."""
 
-from dragoman.simulator.answer import Answer
+from dragoman.simulator.answer import SimulatedAnswer
 from dragoman.simulator.play import count, pieces
 from dragoman.simulator.server import Memory
 
@@ -26,7 +26,7 @@ def test_counts_of_the_oldest_requests_are_forgotten() -> None:
 def test_answers_make_room_for_new_ones() -> None:
     memory = Memory()
     for seed in ("a", "b", "c"):
-        memory.keep(seed, Answer(headers={}, writes=[bytes(30 * MIB)]))
+        memory.keep(seed, SimulatedAnswer(headers={}, writes=[bytes(30 * MIB)]))
         memory.answer("a")
 
     assert [True, False, True] == [memory.answer(seed) is not None for seed in ("a", "b", "c")]
@@ -34,7 +34,7 @@ def test_answers_make_room_for_new_ones() -> None:
 
 def test_answer_beyond_all_bounds_is_not_kept() -> None:
     memory = Memory()
-    memory.keep("a", Answer(headers={}, writes=[bytes(65 * MIB)]))
+    memory.keep("a", SimulatedAnswer(headers={}, writes=[bytes(65 * MIB)]))
 
     assert memory.answer("a") is None
 

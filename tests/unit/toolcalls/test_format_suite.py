@@ -20,7 +20,7 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 from dragoman.toolcalls.format_suite import (
-    Answer,
+    SampleAnswer,
     Traits,
     check_format,
     cut,
@@ -43,10 +43,10 @@ def writer(family: Family) -> CallWriter:
     return lambda calls: family.render([NativeCall(*one) for one in calls])
 
 
-def answer(key: str) -> Answer:
+def answer(key: str) -> SampleAnswer:
     family = FAMILIES[key]
     traits = Traits(family.before, family.after, min(family.most, 2))
-    return Answer(FORMATS[key], writer(family), traits)
+    return SampleAnswer(FORMATS[key], writer(family), traits)
 
 
 GENERATED = (whole, split, surrounded, reasoning, cut, honest)
@@ -56,7 +56,7 @@ GENERATED = (whole, split, surrounded, reasoning, cut, honest)
     ("check", "key"),
     [(check, key) for first, check in enumerate(GENERATED) for key in thinned(FORMATS, first)],
 )
-def test_every_family_passes(check: Callable[[Answer], Any], key: str) -> None:
+def test_every_family_passes(check: Callable[[SampleAnswer], Any], key: str) -> None:
     outcomes = list(check(answer(key)))
 
     assert outcomes
@@ -77,7 +77,7 @@ def test_the_text_of_a_family_can_be_derived_from_its_rules(key: str) -> None:
     write = find_writer(FORMATS[key])
 
     assert write is not None
-    derived = Answer(FORMATS[key], write, traits_of(FORMATS[key]))
+    derived = SampleAnswer(FORMATS[key], write, traits_of(FORMATS[key]))
     assert [] == [
         one for check in (whole, surrounded, deleted) for one in check(derived) if not one.passed
     ]
@@ -148,6 +148,6 @@ def test_a_marker_that_takes_more_than_linear_time_is_found() -> None:
     pattern = ("<go", *(Run("[a ]", 0, 64),) * 4, ">", AHEAD, "{")
     form = replace(SOUND, rules=(*call(pattern, body=ObjectsSpec()), *OPENER[1:]))
 
-    outcomes = linear(Answer(form, objects("<go>", "</go>"), Traits()))
+    outcomes = linear(SampleAnswer(form, objects("<go>", "</go>"), Traits()))
 
     assert "ways" in next(one.detail for one in outcomes if not one.passed)

@@ -232,12 +232,14 @@ class _Encoder:
         ]
         return blocks + [schema.TextBlock(text) for text in self._instructions]
 
-    def _format(self) -> schema.Format | None:
+    def _format(self) -> schema.OutputFormat | None:
         kind = output_format(
             self._request, self._profile, self._instructions, self.losses, json_object=False
         )
         wanted = self._request.format.schema
-        return None if kind == "text" or wanted is None else schema.Format("json_schema", wanted)
+        return (
+            None if kind == "text" or wanted is None else schema.OutputFormat("json_schema", wanted)
+        )
 
     def _agree(
         self, plan: Plan, choice: schema.ToolChoice | None, history: HistoryWriter

@@ -221,14 +221,14 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     display: str | None = None
 
 
-class Format(Struct, frozen=True, gc=False):
+class OutputFormat(Struct, frozen=True, gc=False):
     type: Literal["json_schema"]
     schema: Raw
 
 
 class OutputConfig(Struct, frozen=True, gc=False, omit_defaults=True):
     effort: str | None = None
-    format: Format | None = None
+    format: OutputFormat | None = None
 
 
 class Metadata(Struct, frozen=True, gc=False):
@@ -248,7 +248,7 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
-    output_format: Format | None = None
+    output_format: OutputFormat | None = None
     metadata: Metadata | None = None
     service_tier: str | None = None
     speed: str | None = None

@@ -419,7 +419,7 @@ class CustomToolGrammar(Struct, gc=False):
     syntax: str
 
 
-class Format(Struct, gc=False):
+class CustomToolFormat(Struct, gc=False):
     type: str = "text"
     grammar: CustomToolGrammar | None = None
 
@@ -427,7 +427,7 @@ class Format(Struct, gc=False):
 class CustomTool(Struct, gc=False):
     name: str
     description: str | None = None
-    format: Format | None = None
+    format: CustomToolFormat | None = None
 
 
 class ToolDefinition(Struct, gc=False):

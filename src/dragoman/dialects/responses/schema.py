@@ -109,7 +109,7 @@ class ShellCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="shell_
     id: str | None = None
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class ShellOutcome(Struct, frozen=True, gc=False):
     type: str = ""
     exit_code: int | None = None
 
@@ -117,7 +117,7 @@ class Outcome(Struct, frozen=True, gc=False):
 class ShellOutput(Struct, frozen=True, gc=False):
     stdout: str = ""
     stderr: str = ""
-    outcome: Outcome | None = None
+    outcome: ShellOutcome | None = None
 
 
 class ShellOutputItem(Struct, frozen=True, gc=False, tag_field="type", tag="shell_call_output"):

@@ -42,7 +42,7 @@ Host: TypeAlias = Annotated[
 Meaning: TypeAlias = Annotated[str, Meta(extra={"kind": "meaning"})]  # of an alias
 Name: TypeAlias = Annotated[str, Meta(extra={"kind": "name"})]  # of an upstream
 Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page
-Place: TypeAlias = Annotated[str, Meta(extra={"kind": "place"})]  # of a file that may be made
+NewPath: TypeAlias = Annotated[str, Meta(extra={"kind": "place"})]  # of a file that may be made
 ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]  # built in, or of the file
 BuiltIn: TypeAlias = Annotated[str, Meta(extra={"kind": "built_in"})]  # a profile that is built in
 OwnFormat: TypeAlias = Annotated[str, Meta(extra={"kind": "own_format"})]  # the name of a new one
@@ -317,7 +317,7 @@ class Store(Section, frozen=True):
     """Answers kept for `previous_response_id` and `GET /v1/responses/{id}`."""
 
     responses: Literal["memory", "sqlite", "off"] = "memory"
-    path: Place = ""  # of the SQLite file; empty: in the state folder
+    path: NewPath = ""  # of the SQLite file; empty: in the state folder
     max_bytes: Count = 256 * 1024 * 1024
     max_age_days: Annotated[float, Meta(ge=0)] = 30.0
     # Reasoning kept for clients that do not send it back; 0: none.
@@ -328,7 +328,7 @@ class Store(Section, frozen=True):
 class Record(Section, frozen=True):
     """Recordings of exchanges: one file each, without secrets.  See docs/recordings.md."""
 
-    dir: Place = ""  # the folder; empty: nothing is recorded
+    dir: NewPath = ""  # the folder; empty: nothing is recorded
     # problems: failures, retries, and losses that `problems` names; asked: requests with `x-dragoman-record`
     when: Literal["always", "problems", "asked"] = "always"
     # Globs over codes of losses that make an exchange a problem.
