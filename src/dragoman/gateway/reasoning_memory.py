@@ -25,7 +25,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -70,6 +70,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     Turn,
 )
+from dragoman.wire.json_values import canonical_json
 
 # --- one answer, watched ---
 
@@ -234,22 +235,6 @@ _MAX_ALIKE: Final = 4
 _SHORTENED: Final = "gh-"
 _BEGINNING_CHARS: Final = 2000  # of each text of the first message that distinguish conversations
 _ASK_AGAIN_SECONDS: Final = 60.0  # other processes about a call of which they knew nothing
-_MAX_EXACT: Final = 2.0**53  # up to here every integer is exact as a float
-
-
-def _number(text: str) -> float:
-    """Read a number with a fraction or an exponent; `1.0` is `1`, as JavaScript writes it.
-
-    msgspec itself takes 70 µs for each number such as `1e308`.
-    """
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)  # would be written as null
-    return int(number) if number.is_integer() and abs(number) < _MAX_EXACT else number
-
-
-_ENCODER: Final = msgspec.json.Encoder(order="sorted")
-_DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=_number)
 
 ConversationKey: TypeAlias = tuple[str, str, int]  # owner, origin, and how the conversation began
 
@@ -382,7 +367,7 @@ class ReasoningMemory:
 
         def note(call_id: str, text: str, parts: Parts) -> None:
             before, after, signature = parts
-            hashes = _digest(text), _digest(_meaning(text))
+            hashes = _digest(text), _digest(canonical_json(text))
             kept = text if arguments and len(text) < MAX_ARGUMENTS else ""
             self._remember((place, call_id), Recollection(before, after, signature, *hashes, kept))
             if on_reasoning is not None and any(parts):
@@ -552,7 +537,7 @@ class ReasoningMemory:
         if known is None or not known.arguments or known.arguments == text:
             return part
         # `_find` compares hashes alone; both texts are bounded, and decoding is linear.
-        same = _meaning(known.arguments) == _meaning(text)
+        same = canonical_json(known.arguments) == canonical_json(text)
         return replace(part, arguments=known.arguments) if same else part
 
     def _restored(
@@ -586,7 +571,7 @@ class ReasoningMemory:
         meant: int | None = None  # decoding costs more than all the rest: once, if it must be
         for one in reversed(slot.known):
             if one.written != written and meant is None:
-                meant = _digest(_meaning(arguments))
+                meant = _digest(canonical_json(arguments))
             if one.written == written or one.meant == meant:
                 with self._lock:
                     slot.expires = self._clock() + self._seconds
@@ -666,11 +651,3 @@ def _note_name(place: ConversationKey, call_id: str) -> str:
 
 def _id_name(owner: str, call_id: str) -> str:
     return note_name("call-id", owner, call_id)
-
-
-def _meaning(arguments: str) -> bytes | str:
-    """Return the same for arguments that are written differently and mean the same."""
-    try:
-        return _ENCODER.encode(_DECODER.decode(arguments))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return arguments

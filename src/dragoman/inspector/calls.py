@@ -4,7 +4,7 @@ Tools that the vendor ran have separate cards: what was asked, and what was foun
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +27,7 @@ from dragoman.turn.events import (
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, ToolCallPart
 from dragoman.turn.server_tools import ServerCall, ServerResult
-from dragoman.wire.json_values import decode_any
+from dragoman.wire.json_values import canonical_json, decode_any
 
 ARGUMENT_CHARS: Final = 64 * 1024
 _MOST_CALLS: Final = 500
@@ -157,7 +157,7 @@ def find_calls(
                 if not event.complete:
                     call.state = "truncated" if truncated else "incomplete"
                 call.schema = check(request, call.name, text)
-                call.repeated = (call.name, canonical(text)) in earlier
+                call.repeated = (call.name, canonical_json(text)) in earlier
             case Loss() if calls and event.code in REPAIRS:
                 calls[-1].repaired = True
             case _ if calls:
@@ -238,15 +238,6 @@ def earlier_calls(request: Request | None) -> Mapping[tuple[str, str], int]:
     for turn in () if request is None else request.turns:
         for part in turn.parts:
             if isinstance(part, ToolCallPart):
-                key = part.name, canonical(part.arguments)
+                key = part.name, canonical_json(part.arguments)
                 counts[key] = counts.get(key, 0) + 1
     return counts
-
-
-def canonical(arguments: str) -> str:
-    """Return arguments so that equal ones are the same text, whatever the order of their keys."""
-    try:
-        value: Any = decode_any(arguments.encode("utf-8", "replace"))
-        return msgspec.json.encode(value, order="sorted").decode()
-    except (msgspec.DecodeError, DragomanError, RecursionError):
-        return arguments

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.inspector.calls import Call, canonical, find_calls
+from dragoman.inspector.calls import Call, find_calls
 from dragoman.inspector.columns import events_of
 from dragoman.inspector.conversations import Conversation, result_text
 from dragoman.inspector.prompt_cache import (
@@ -32,6 +32,7 @@ from dragoman.recorder.positions import NativePositions
 from dragoman.recorder.recording import Recording, RecordingError
 from dragoman.turn.events import Event, ReasoningDelta, TextDelta
 from dragoman.turn.request import ASSISTANT, Request, TextPart, ToolCallPart, ToolResultPart
+from dragoman.wire.json_values import canonical_json
 
 MOST_TURNS: Final = 300  # of a conversation that are shown: the last
 _MOST_TURN_BYTES: Final = 64 * 1024 * 1024  # of recordings that are read for one view
@@ -253,7 +254,7 @@ def _call(
 ) -> dict[str, Any]:
     """Return a call beside its result, which the next request has."""
     result = _result(call, one, after)
-    key = call.name, canonical(call.arguments)
+    key = call.name, canonical_json(call.arguments)
     earlier = seen.setdefault(key, [])
     text = "" if result is None else result["text"]
     repeated = ""

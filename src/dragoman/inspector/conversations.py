@@ -13,7 +13,6 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from dragoman.inspector.calls import canonical
 from dragoman.inspector.index import Index
 from dragoman.inspector.prompt_cache import (
     CACHE_BROKE,
@@ -36,6 +35,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     Turn,
 )
+from dragoman.wire.json_values import canonical_json
 
 MOST_EXCHANGES: Final = 3000  # that are grouped: the newest
 _MAX_REQUEST: Final = 16 * 1024 * 1024  # of a request that is grouped
@@ -302,7 +302,7 @@ def _essence(part: Part) -> str:
         case TextPart():
             return part.text.strip()
         case ToolCallPart():
-            return f"{part.id}\n{part.name}\n{canonical(part.arguments)}"
+            return f"{part.id}\n{part.name}\n{canonical_json(part.arguments)}"
         case ToolResultPart():
             return f"{part.call_id}\n{result_text(part)}"
         case ReasoningPart():

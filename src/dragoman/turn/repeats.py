@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import msgspec
 from msgspec import Struct, structs
 
 from dragoman.turn.request import (
@@ -21,7 +20,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     Turn,
 )
-from dragoman.wire.json_values import decode_any
+from dragoman.wire.json_values import canonical_json
 
 _NAMES_SHOWN: Final = 8
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
@@ -133,7 +132,7 @@ def _are_alike(one: _CallAndResult, other: _CallAndResult) -> bool:
         return False
     if call.arguments == again.arguments:
         return True
-    return _canonical(call.arguments) == _canonical(again.arguments)
+    return canonical_json(call.arguments) == canonical_json(again.arguments)
 
 
 def _texts(result: ToolResultPart) -> list[str]:
@@ -150,12 +149,3 @@ def _contents(part: Part) -> Iterator[str]:
         case _:
             plain = structs.replace(part, cache=None) if hasattr(part, "cache") else part
             yield repr(plain)
-
-
-def _canonical(arguments: str) -> str:
-    """Return arguments with sorted keys and without blanks; text that is not JSON is unchanged."""
-    try:
-        value = decode_any(arguments)
-        return msgspec.json.encode(value, order="sorted").decode()
-    except (ValueError, RecursionError, OverflowError):
-        return arguments

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 _STEP: Final = 1024 * 1024  # bytes that are looked at in one go
+_MAX_EXACT: Final = 2.0**53  # up to here every integer is exact as a float
 _NEITHER: Final = bytes(set(range(256)) - set(b'",'))  # what is neither a quote nor a comma
 
 
@@ -25,7 +26,15 @@ def read_float(text: str) -> float:
     return number
 
 
+def _read_number(text: str) -> float:
+    """Read the same; `1.0` is the integer 1, as JavaScript writes it."""
+    number = read_float(text)
+    return int(number) if number.is_integer() and abs(number) < _MAX_EXACT else number
+
+
 _ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=read_float)
+_NUMBERS: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=_read_number)
+_SORTED: Final = msgspec.json.Encoder(order="sorted")
 
 
 def decode_any(text: bytes | str) -> Any:
@@ -37,6 +46,17 @@ def decode_any(text: bytes | str) -> Any:
         RecursionError: it nests too deeply.
     """
     return _ANY.decode(text)
+
+
+def canonical_json(text: str) -> str:
+    """Return JSON that is the same for equal values: with sorted keys, without blanks.
+
+    It shows that two texts of a call's arguments mean the same.  Text that is not JSON is returned unchanged.
+    """
+    try:
+        return _SORTED.encode(_NUMBERS.decode(text)).decode()
+    except (ValueError, RecursionError, OverflowError):
+        return text
 
 
 def has_more(data: bytes, byte: bytes, most: int) -> bool:

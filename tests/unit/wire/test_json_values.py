@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.wire import json_values
-from dragoman.wire.json_values import has_more_items
+from dragoman.wire.json_values import canonical_json, has_more_items
 
 values = st.recursive(
     st.none() | st.integers() | st.text(alphabet=',"\\a\n', max_size=8),
@@ -41,3 +41,19 @@ def test_a_large_text_with_many_commas_in_strings_passes() -> None:
 
     assert not has_more_items(data, 1)
     assert has_more_items(data, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ('{ "b": [1.0, 1.5e3], "a": "\\u0041" }', '{"a":"A","b":[1,1500]}'),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("1e999", "1e999"),
+        ('{ "a":', '{ "a":'),
+        ('{ "a": "\ud800" }', '{ "a": "\ud800" }'),
+        ("[" * 3000, "[" * 3000),
+        ("not JSON", "not JSON"),
+    ],
+)
+def test_equal_values_have_one_canonical_text(text: str, canonical: str) -> None:
+    assert canonical == canonical_json(text)
