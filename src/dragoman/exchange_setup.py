@@ -14,7 +14,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import PeerError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import RETURNED_SEARCHES, Profile
 from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
@@ -130,8 +130,8 @@ def answer_stages(
 
 @made_once
 def _server_names(tools: tuple[Tool, ...], _target: None) -> frozenset[str]:
-    """Return the names of vendor-run tools that no function has; Moonshot's search is one that the client sends back."""
-    declared = {tool.name for tool in tools if tool.server and tool.vendor != "kimi"}
+    """Return the names of vendor-run tools that no function has, without searches whose calls the client sends back."""
+    declared = {tool.name for tool in tools if tool.server and tool.vendor not in RETURNED_SEARCHES}
     return frozenset(declared - {tool.name for tool in tools if not tool.server})
 
 

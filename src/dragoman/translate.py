@@ -605,10 +605,11 @@ def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
 def _uses_host_fields(exchange: Exchange, source: str, model: str) -> bool:
     """Return whether the client could not read what the upstream shows of its vendor-run tools."""
     request = exchange.request
-    if request is None or source != "chat" or not request.tools:
+    upstream = dialect(source)
+    if request is None or not upstream.host_fields or not request.tools:
         return False
     return uses_host_fields(
-        request, source, for_model(exchange.profile, bare_name(model), None, source)
+        request, upstream, for_model(exchange.profile, bare_name(model), None, source)
     )
 
 

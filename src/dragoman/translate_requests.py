@@ -17,7 +17,7 @@ from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.decoding import decode, valid_utf8
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.server_tools import MARK, check_needed
+from dragoman.dialects.server_tools import MARK, check_needed, returns_search
 from dragoman.dialects.tool_policy import must_narrow, narrowed
 from dragoman.envelopes import BASE64_PREFIX, PREFIX, Sealer
 from dragoman.errors import (
@@ -31,7 +31,7 @@ from dragoman.ids import takes_id
 from dragoman.limits import DEFAULT_LIMITS, MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS, Limits
 from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import RETURNED_SEARCHES, Profile
 from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.losses import Loss
@@ -203,10 +203,10 @@ def write_request(
     model = options.get("model", "") or request.model
     found = find_profile(profile) if isinstance(profile, str) else profile
     fitting = _profile_for(found, model, target)
-    if fitting.chat_search == "kimi" and not (
-        options.get("continues") or any(tool.vendor == "kimi" for tool in request.tools)
+    if fitting.chat_search in RETURNED_SEARCHES and not (
+        options.get("continues") or returns_search(request.tools)
     ):
-        # Its search runs in a second request; a client that declares it as Moonshot does sends that itself.
+        # Its search runs in a second request, which no one would send.
         fitting = structs.replace(fitting, chat_search="")
     to = Target(
         profile=fitting,
@@ -217,7 +217,7 @@ def write_request(
         known_ids=dict(options.get("known_ids") or {}),
         limits=options.get("limits", DEFAULT_LIMITS),
     )
-    check_needed(request, target, to.profile)
+    check_needed(request, dialect(target), to.profile)
     if request.dialect == target:
         return _forward(client, request, dialect(target), to)
     encoded = dialect(target).encode_request(request, to)

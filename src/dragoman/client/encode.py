@@ -96,7 +96,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         strict=settings.strict,
         limits=settings.limits,
     )
-    check_needed(request, settings.dialect.name, target.profile)
+    check_needed(request, settings.dialect, target.profile)
     encoded = settings.dialect.encode_request(request, target)
     most = settings.limits.max_request_bytes
     if len(encoded.body) > most:

@@ -199,6 +199,13 @@ class Dialect:
     without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
     # Removes from a body the line that only the dialect's own vendor can use and that spoils prefix caches.
     strip_billing: Callable[[bytes], bytes] | None = None
+    # --- vendor-run tools
+    tools_vendor: str = ""  # whose tools its requests declare; empty: no vendor's
+    # Each host has its own fields for them: a client of the dialect cannot read what another host shows.
+    host_fields: bool = False
+    pauses: bool = (
+        False  # its servers may pause an answer in which they run tools, until `continue_request`
+    )
     # Fields that ask the vendor to keep the conversation on its servers.  Other servers ignore them, so that the
     # conversation would be lost without an error.
     kept_by_vendor: tuple[str, ...] = ()

@@ -61,7 +61,16 @@ def continues(request: Request, profile: Profile) -> bool:
         return False
     thinking = request.reasoning
     thinks = thinking.mode != "default" and not is_off(thinking)
-    return request.dialect == "anthropic" or not thinks
+    return _defines_prefill(request) or not thinks
+
+
+def _defines_prefill(request: Request) -> bool:
+    """Return whether the client's dialect defines that an assistant message at the end is continued.
+
+    Only Messages does.  The name decides, because a request that a program built has no dialect whose facts
+    could be looked up.
+    """
+    return request.dialect == "anthropic"
 
 
 def go_on_loss(request: Request, target: Target) -> Loss:
@@ -76,7 +85,7 @@ def go_on_loss(request: Request, target: Target) -> Loss:
         UntranslatableError: the turn is a prefill and the route rejects those.
     """
     path = path_of(request, "messages")
-    if request.dialect != "anthropic" or request.tools:
+    if not _defines_prefill(request) or request.tools:
         return Loss("user_turn_appended", path)
     if target.prefill == "reject":
         reason = "the target does not continue an assistant turn (prefill)"

@@ -16,13 +16,14 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import decode_or_none
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.sealing import seal
 from dragoman.envelopes import Sealer, is_envelope
 from dragoman.errors import UntranslatableError
 from dragoman.ids import derived_id
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import RETURNED_SEARCHES, Profile
 from dragoman.turn.events import Opaque, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, ServerToolPart, Tool
@@ -331,8 +332,6 @@ def client_server_name(call: ServerCall, request: Request | None) -> str:
 
 # --- which upstreams run it ---------------------------------------------------------------------------
 
-# The vendor whose tools a dialect was made for.
-_VENDORS: Final = {"anthropic": "anthropic", "responses": "openai", "gemini": "google"}
 # What translates: code of one vendor's container means the same in another's; stores do not.
 TRANSLATED: Final = frozenset(
     {ServerKind.WEB_SEARCH, ServerKind.WEB_FETCH, ServerKind.CODE, ServerKind.IMAGE}
@@ -351,35 +350,37 @@ def accepts_declared(tool: Tool, profile: Profile) -> bool:
     return style == "options" and (profile.vendor_tools or profile.chat_search == "perplexity")
 
 
-def uses_host_fields(request: Request, dialect: str, profile: Profile) -> bool:
+def uses_host_fields(request: Request, upstream: Dialect, profile: Profile) -> bool:
     """Return whether a Chat host is asked for a tool in its own fields, which are not those of the Chat client.
 
     Each host also shows what it found in its own way: such a client could not read it.
     """
-    if dialect != "chat" or request.dialect != "chat" or not _has_server_tools(request.tools, None):
+    own = request.dialect == upstream.name
+    if not own or not upstream.host_fields or not _has_server_tools(request.tools, None):
         return False
     return any(
-        profile.runs(tool.does or ServerKind.OTHER, dialect) and not accepts_declared(tool, profile)
+        profile.runs(tool.does or ServerKind.OTHER, upstream.name)
+        and not accepts_declared(tool, profile)
         for tool in request.tools
         if tool.server
     )
 
 
-def can_run(tool: Tool, request: Request, dialect: str, profile: Profile) -> bool:
-    """Return whether an upstream runs this tool of the request, in its API of `dialect`."""
-    own = request.dialect == dialect
-    if own and dialect == "chat" and accepts_declared(tool, profile):
+def can_run(tool: Tool, request: Request, upstream: Dialect, profile: Profile) -> bool:
+    """Return whether an upstream runs this tool of the request, in its API of a dialect."""
+    own = request.dialect == upstream.name
+    if own and upstream.host_fields and accepts_declared(tool, profile):
         return True
-    if profile.vendor_tools and own and tool.vendor == _VENDORS.get(dialect):
+    if profile.vendor_tools and own and tool.vendor == upstream.tools_vendor != "":
         return True
     does = tool.does or ServerKind.OTHER
-    if not profile.runs(does, dialect):
+    if not profile.runs(does, upstream.name):
         return False
     if not profile.server_tools_beside_functions and any(not one.server for one in request.tools):
         return False
     if does is ServerKind.MCP:
-        return not mcp_obstacle(tool, dialect, profile)
-    return (own and dialect != "chat") or (does in TRANSLATED and may_search(tool, profile))
+        return not mcp_obstacle(tool, upstream.name, profile)
+    return (own and not upstream.host_fields) or (does in TRANSLATED and may_search(tool, profile))
 
 
 def may_search(tool: Tool, profile: Profile) -> bool:
@@ -398,36 +399,41 @@ def _has_server_tools(tools: tuple[Tool, ...], _target: None) -> bool:
     return any(tool.server for tool in tools)
 
 
-def runs_needed(request: Request, dialect: str, profile: Profile) -> bool:
+def runs_needed(request: Request, upstream: Dialect, profile: Profile) -> bool:
     """Return whether an upstream runs one of the vendor-run tools that a request needs, or it needs none."""
     needed = needed_tools(request)
-    return not needed or any(can_run(tool, request, dialect, profile) for tool in needed)
+    return not needed or any(can_run(tool, request, upstream, profile) for tool in needed)
 
 
-def may_pause(request: Request, dialect: str, profile: Profile) -> bool:
+def may_pause(request: Request, upstream: Dialect, profile: Profile) -> bool:
     """Return whether the upstream may pause its answer until a second request comes, which the shell has to send.
 
     A client that knows the upstream's way to pause sends that request itself.
     """
     tools = request.tools
     if profile.pauses:
-        return request.dialect != dialect
+        return request.dialect != upstream.name
     if not tools or not _has_server_tools(tools, None):
         return False
-    if dialect == "chat":
-        return profile.chat_search == "kimi" and all(tool.vendor != "kimi" for tool in tools)
-    return dialect == "anthropic" != request.dialect
+    if upstream.host_fields:
+        return profile.chat_search in RETURNED_SEARCHES and not returns_search(tools)
+    return upstream.pauses and request.dialect != upstream.name
 
 
-def check_needed(request: Request, dialect: str, profile: Profile) -> None:
+def returns_search(tools: Sequence[Tool]) -> bool:
+    """Return whether a client declares a search whose calls it sends back itself, as its host expects it."""
+    return any(tool.vendor in RETURNED_SEARCHES for tool in tools)
+
+
+def check_needed(request: Request, upstream: Dialect, profile: Profile) -> None:
     """Refuse a request that needs vendor-run tools of which the upstream has none.
 
     Raises:
         UntranslatableError: the upstream runs none of them; carries the path.
     """
-    if runs_needed(request, dialect, profile):
+    if runs_needed(request, upstream, profile):
         return
-    _refuse_mcp(request, dialect, profile)
+    _refuse_mcp(request, upstream.name, profile)
     kinds = [*dict.fromkeys(map(_shown_kind, request.needed_tools))]
     named = " or ".join(f"`{kind}`" for kind in kinds)
     reason = (

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from aiohttp import web
 from msgspec import structs
 
+from dragoman.dialects import dialect
 from dragoman.dialects.server_tools import needed_tools, runs_needed
 from dragoman.gateway.admission import Unserved, UpstreamPlace
 from dragoman.gateway.capacity import STATUS, shutting_down
@@ -76,7 +77,11 @@ def _running_what_is_needed(hops: tuple[Hop, ...], request: Request) -> tuple[Ho
     """Leave out upstreams without the vendor-run tools that a request needs; one stays and refuses it if all are."""
     if len(hops) == 1 or not needed_tools(request):
         return hops
-    able = (hop for hop in hops if runs_needed(request, hop.upstream.dialect, hop.model_profile))
+    able = (
+        hop
+        for hop in hops
+        if runs_needed(request, dialect(hop.upstream.dialect), hop.model_profile)
+    )
     return tuple(able) or hops[:1]
 
 

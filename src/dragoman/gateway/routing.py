@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.context import Rendering
+from dragoman.dialects import dialect
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.formats import declared_formats
 from dragoman.gateway.config.settings import (
@@ -94,10 +95,10 @@ class Hop(Struct, frozen=True, kw_only=True, dict=True):
 
     def may_run(self, tool: str) -> bool:
         """Return whether it is known to run a vendor-run tool; of a model that the client chooses, it may."""
-        dialect, named = self.upstream.dialect, not is_glob(self.model)
+        api, named = dialect(self.upstream.dialect), not is_glob(self.model)
         profile = self.model_profile if named else self.profile
         own = profile.vendor_tools or (profile.vendor_models and not named)
-        return profile.runs(tool, dialect) or (own and dialect != "chat")
+        return profile.runs(tool, api.name) or (own and not api.host_fields)
 
     @cached_property
     def native_format(self) -> Format | str:

@@ -149,7 +149,7 @@ class UpstreamRequest:
         context.outcome.request_losses = written.losses
         self._use(extra_fields(hop, route, written.body))
         self.stop = written.stop
-        self.may_pause = continues and may_pause(request, hop.upstream.dialect, profile)
+        self.may_pause = continues and may_pause(request, dialect(hop.upstream.dialect), profile)
 
     @property
     def _may_replay(self) -> bool:

@@ -39,6 +39,9 @@ _CHAT_KINDS: Final[dict[str, frozenset[str]]] = {
     "browser": _SEARCH | {"code_execution"},
 }
 
+# Chat hosts whose search runs in a second request, which returns its call with the arguments as the result.
+RETURNED_SEARCHES: Final[frozenset[str]] = frozenset({"kimi"})
+
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Facts about one upstream; a description without a subject is about it.

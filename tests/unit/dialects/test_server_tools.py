@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from dragoman import translate_request
-from dragoman.dialects import DIALECT_NAMES
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.server_tools import can_run
 from dragoman.errors import DragomanError, UntranslatableError
 from dragoman.profiles import for_model, profile
@@ -381,7 +381,9 @@ def test_a_needed_search_is_asked_for_or_refused(asked: str, target: str, name: 
         return  # a host that may be anyone gets the words of the client, who chose the host
     read = read_request(json.dumps(body).encode(), source=source)
     upstream = for_model(profile(name), bare_name(model or "kimi-k2"), None, target)
-    runs = any(can_run(one, read.request, target, upstream) for one in read.request.needed_tools)
+    runs = any(
+        can_run(one, read.request, dialect(target), upstream) for one in read.request.needed_tools
+    )
     if not runs:
         with pytest.raises(UntranslatableError, match="needs the tool `web_search`"):
             write_request(read, target=target, profile=name, model=model, continues=True)

@@ -70,6 +70,8 @@ DIALECT: Final = Dialect(
         encode=lambda tokens: msgspec.json.encode({"input_tokens": tokens}),
     ),
     vendor="anthropic",
+    tools_vendor="anthropic",
+    pauses=True,
     finish_word=FINISH_WORDS.__getitem__,
     # A bare word `thinking` counts only in quotes or at the end of a path: messages about the request's own
     # settings use it too.

@@ -43,6 +43,7 @@ DIALECT: Final = Dialect(
     own_types=frozenset({"image_url", "input_audio", "file"}),
     tool_fields=frozenset({"function", "custom"}),
     vendor="openai",
+    host_fields=True,
     finish_word=FINISH_WORDS.__getitem__,
     # A bare word `reasoning` counts only in quotes or at the end of a path: messages about the request's own
     # settings use it too.

@@ -76,5 +76,6 @@ DIALECT: Final = Dialect(
         question=count_question,
     ),
     vendor="google",
+    tools_vendor="google",
     finish_word=FINISH_WORDS.__getitem__,
 )

@@ -65,6 +65,7 @@ DIALECT: Final = Dialect(
         ),
     ),
     vendor="openai",
+    tools_vendor="openai",
     finish_word=lambda reason: FINISH_WORDS.get(reason, b"completed").decode(),
     stores_responses=True,
     read_usage=read_usage,
