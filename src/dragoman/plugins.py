@@ -1,6 +1,7 @@
 """What other installed packages offer to Dragoman: their entry points, loaded once, when they are first needed.
 
-A package that cannot be loaded is reported by its name and affects no other package.
+A package that cannot be loaded is reported by its name and affects no other package.  This module is not in
+`toolcalls/`, its only user, because it looks at what is installed and catches every exception: the core does neither.
 """
 
 from functools import cache

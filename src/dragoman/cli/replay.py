@@ -1,11 +1,19 @@
-"""`dragoman replay`: translates a recorded answer again, with this version."""
+"""`dragoman replay`: translates a recorded answer again, or plays recordings as an upstream (`--serve`)."""
 
+import asyncio
+import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from dragoman.cli.options import config_option, own_formats
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from dragoman.recorder.recording import AttemptRecord
 
 _HELP: Final = """Translate the upstream's bytes in a recording again, with this version.
 
@@ -62,12 +70,10 @@ def command(  # noqa: PLR0913 -- one for each option
     from dragoman.recorder.replay import replay
 
     if serves:
-        from dragoman.cli.replay_server import RecordedUpstream, serve
-
         upstream = RecordedUpstream(list(recording_files([file])), speed=speed)
         if not upstream.size:
             raise RecordingError(f"{file}: no upstream answered, so there is nothing to play")
-        serve(upstream, host=host, port=port)
+        _play_recordings(upstream, host=host, port=port)
         return
     if file.is_dir():
         raise click.BadParameter("a folder can only be played with --serve", param_hint="F")
@@ -81,3 +87,139 @@ def command(  # noqa: PLR0913 -- one for each option
             click.echo(bytes(event))
     else:
         click.echo(again.body, nl=False)
+
+
+# --- recordings as an upstream, with the times at which their bytes came --------------------------------
+
+# Headers that describe a transfer which is made again.
+_OWN_HEADERS: Final = frozenset(
+    {
+        "connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding",
+        "set-cookie",
+    }
+)  # fmt: skip
+
+
+class RecordedUpstream:
+    """Answers each request with the recorded answer that fits it best.
+
+    That is the answer to the same request, else the next one of the same model and path, else the next one of the
+    path.
+    """
+
+    def __init__(self, files: Sequence[Path], *, speed: float) -> None:
+        from dragoman.recorder.recording import read_recording
+
+        self._attempts = [
+            attempt
+            for file in files
+            for attempt in read_recording(file).attempts
+            if attempt.reply is not None
+        ]
+        self._speed = speed  # 0: no waiting
+        self._played: dict[int, int] = {}  # by the number of the attempt: how often
+
+    @property
+    def size(self) -> int:
+        """How many answers there are."""
+        return len(self._attempts)
+
+    def choose(self, path: str, body: bytes, model: str) -> "AttemptRecord | None":
+        """Return the answer to a request; None: there is none for this path."""
+        ending = path.rstrip("/").rpartition("/")[2]
+        fitting = [
+            number
+            for number, one in enumerate(self._attempts)
+            if one.sent.url.partition("?")[0].rstrip("/").endswith(f"/{ending}")
+        ]
+        if not fitting:
+            return None
+
+        def rank(number: int) -> tuple[bool, bool, int, int]:
+            sent = self._attempts[number].sent
+            return (
+                sent.body.data != body,
+                sent.model != model,
+                self._played.get(number, 0),
+                number,
+            )
+
+        chosen = min(fitting, key=rank)
+        self._played[chosen] = self._played.get(chosen, 0) + 1
+        return self._attempts[chosen]
+
+    async def handle(self, http: "web.BaseRequest") -> "web.StreamResponse":
+        """Answer one request."""
+        from aiohttp import web
+
+        body = await http.read()
+        attempt = self.choose(http.path, body, _model(body))
+        if attempt is None or attempt.reply is None:
+            message = f"no recording has an answer for {http.path}"
+            return web.json_response({"error": {"message": message}}, status=404)
+        headers = {
+            name: value
+            for name, value in attempt.reply.headers.items()
+            if name.lower() not in _OWN_HEADERS
+        }
+        response = web.StreamResponse(status=attempt.reply.status, headers=headers)
+        await response.prepare(http)
+        await self._play(attempt, response)
+        if attempt.failed is not None and http.transport is not None:
+            http.transport.abort()  # as the upstream's connection was lost
+        return response
+
+    async def _play(self, attempt: "AttemptRecord", response: "web.StreamResponse") -> None:
+        began = asyncio.get_running_loop().time()
+        first = 0.0 if attempt.reply is None else attempt.reply.at
+        data = b"".join(read.data.data for read in attempt.reads)
+        at = 0
+        for read in attempt.reads:
+            if self._speed:
+                due = began + (read.at - first) / 1000 / self._speed
+                await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+            piece = data[at : at + read.size]
+            at += read.size
+            if piece:
+                await response.write(piece)
+
+
+def _model(body: bytes) -> str:
+    import msgspec
+
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return ""
+    return str(found.get("model", "")) if isinstance(found, dict) else ""
+
+
+def _play_recordings(upstream: RecordedUpstream, *, host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    from dragoman.event_loop import new_event_loop
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(upstream, host, port))
+
+
+async def _serve(upstream: RecordedUpstream, host: str, port: int) -> None:
+    from aiohttp import web
+
+    from dragoman.event_loop import on_signal
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        on_signal(number, stop.set)
+    runner = web.ServerRunner(web.Server(upstream.handle, access_log=None))
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        shown = runner.addresses[0][1]
+        click.echo(
+            f"dragoman: {upstream.size} recorded answers on http://{host}:{shown}; try it with "
+            f"`dragoman serve --upstream http://{host}:{shown}/v1`"
+        )
+        await stop.wait()
+    finally:
+        await runner.cleanup()
