@@ -116,7 +116,6 @@ _NOT_KEPT = {
     "gateway.reasoning_hosts._MAX_MESSAGE_CHARS",
     "gateway.reasoning_hosts._MAX_MODEL_CHARS",
     "gateway.reasoning_memory._MAX_ALIKE",
-    "gateway.reasoning_memory._MAX_EXACT",
     "gateway.request_context._MAX_REASON_CHARS",
     "gateway.request_context._MAX_SECONDS_DIGITS",
     "gateway.state.notes.MAX_NAMES",
