@@ -136,13 +136,13 @@ class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     @property
     def payloads(self) -> int:
         """How many payloads it has: one, unless it is broken or says nothing."""
-        given = (
+        present = (
             self.text is not None, self.inline_data is not None, self.file_data is not None,
             self.function_call is not None, self.function_response is not None,
-            bool(self.executable_code), bool(self.code_execution_result),
-            bool(self.tool_call), bool(self.tool_response),
+            given(self.executable_code), given(self.code_execution_result),
+            given(self.tool_call), given(self.tool_response),
         )  # fmt: skip
-        return given.count(True)
+        return present.count(True)
 
 
 class MediaResolution(Struct, frozen=True, gc=False):

@@ -221,6 +221,17 @@ def test_what_is_not_of_the_dialect_is_refused(contents, reason):
         asked(*contents)
 
 
+@pytest.mark.parametrize(
+    "name", ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "fileData"]
+)
+def test_a_payload_that_is_null_is_none(name):
+    (turn,) = asked(user({"text": "x", name: None})).turns
+
+    assert (TextPart("x"),) == turn.parts
+    with pytest.raises(MalformedError, match="hologram"):
+        asked(user({"hologram": {}, name: None}))
+
+
 def test_a_field_that_google_does_not_have_is_reported():
     content = user({"text": "x", "new": 1, "gone": None}) | {"name": "Ann"}
     request = asked(content, model("y", {"thoughtSignature": "U0lH", "other": 1}), user("z"))
