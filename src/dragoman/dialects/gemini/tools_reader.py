@@ -186,6 +186,7 @@ _KEYWORDS: Final = {
     "ref": "$ref",
     "defs": "$defs",
 }
+_DEFS: Final = "#/defs/"  # the beginning of a reference in Google's language
 _COUNTS: Final = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
@@ -259,6 +260,8 @@ def _openapi_node(node: dict[str, Any]) -> dict[str, Any]:
             continue
         if key == "example":
             out["examples"] = [value]
+        elif key == "$ref" and isinstance(value, str) and value.startswith(_DEFS):
+            out[key] = f"#/$defs/{value[len(_DEFS) :]}"  # `defs` became `$defs`
         elif key in _COUNTS and isinstance(value, str) and value.isdigit():
             out[key] = int(value[:18])  # int64 may come as a string
         else:

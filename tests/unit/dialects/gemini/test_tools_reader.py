@@ -73,7 +73,7 @@ def test_googles_language_becomes_json_schema():
                 "a": {"type": "ARRAY", "items": {"type": "INTEGER"}, "min_items": "1"},
                 "b": {"type": "STRING", "nullable": True, "format": "enum", "enum": ["x"]},
                 "c": {
-                    "anyOf": [{"type": "NUMBER"}, {"ref": "#/$defs/d"}],
+                    "anyOf": [{"type": "NUMBER"}, {"ref": "#/defs/d"}],
                     "nullable": True,
                     "type": "TYPE_UNSPECIFIED",
                 },
@@ -83,6 +83,27 @@ def test_googles_language_becomes_json_schema():
             "defs": {"d": {"type": "BOOLEAN", "example": True}},
         }
     )
+
+
+@pytest.mark.parametrize(
+    "written",
+    [("defs", "ref", "#/defs/d"), ("$defs", "$ref", "#/$defs/d"), ("defs", "$ref", "#/defs/d")],
+)
+def test_a_reference_names_the_definition_in_either_spelling(written):
+    defs, ref, pointer = written
+    inner = {"type": "OBJECT", "properties": {"defs": {ref: pointer}, "ref": {"type": "STRING"}}}
+    schema = {"type": "OBJECT", "properties": {"a": {ref: pointer}}, defs: {"d": inner}}
+
+    assert {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d"}},
+        "$defs": {
+            "d": {
+                "type": "object",
+                "properties": {"defs": {"$ref": "#/$defs/d"}, "ref": {"type": "string"}},
+            }
+        },
+    } == schema_of(parameters=schema)
 
 
 @pytest.mark.parametrize(
