@@ -139,16 +139,17 @@ def decode_choice(config: FunctionCallingConfig | None, tools: Sequence[Tool]) -
         MalformedError: it names a mode that does not exist, or allows a function that is not declared.
     """
     path = "$.toolConfig.functionCallingConfig"
-    if config is None or config.mode is None:
+    names = tuple(config.allowed_function_names or ()) if config is not None else ()
+    if config is None or (config.mode is None and not names):
         return None
-    names = tuple(config.allowed_function_names or ())
     declared = {tool.name for tool in tools}
     for name in names:
         if name not in declared:
             reason = f"the allowed function `{name[:80]}` is not declared"
             raise MalformedError(reason, path=f"{path}.allowedFunctionNames")
+    mode = "AUTO" if config.mode is None else config.mode
     # Enums may come as numbers.
-    match str(config.mode).upper():
+    match str(mode).upper():
         case "AUTO" | "VALIDATED" | "MODE_UNSPECIFIED" | "0" | "1" | "4":
             return ToolChoice("auto", allowed=names)
         case "ANY" | "2":
@@ -157,7 +158,7 @@ def decode_choice(config: FunctionCallingConfig | None, tools: Sequence[Tool]) -
             return ToolChoice("required", allowed=names)
         case "NONE" | "3":
             return ToolChoice("none")
-    raise MalformedError(f"there is no mode `{str(config.mode)[:40]}`", path=f"{path}.mode")
+    raise MalformedError(f"there is no mode `{str(mode)[:40]}`", path=f"{path}.mode")
 
 
 # --- schemas ----------------------------------------------------------------------------------------

@@ -143,6 +143,9 @@ def test_options_that_no_one_else_has_are_named():
             {"mode": "VALIDATED", "allowedFunctionNames": ["a"]},
             ToolChoice("auto", allowed=("a",)),
         ),
+        ({"allowedFunctionNames": ["a"]}, ToolChoice("auto", allowed=("a",))),
+        ({"mode": None, "allowedFunctionNames": []}, None),
+        ({"mode": 0, "allowedFunctionNames": ["a"]}, ToolChoice("auto", allowed=("a",))),
         ({"mode": "NONE"}, ToolChoice("none")),
     ],
 )
@@ -155,7 +158,12 @@ def test_the_choice(config, expected):
 
 
 @pytest.mark.parametrize(
-    "config", [{"mode": "SOMETIMES"}, {"mode": "ANY", "allowedFunctionNames": ["z"]}]
+    "config",
+    [
+        {"mode": "SOMETIMES"},
+        {"mode": "ANY", "allowedFunctionNames": ["z"]},
+        {"allowedFunctionNames": ["z"]},
+    ],
 )
 def test_a_choice_that_cannot_be_is_refused(config):
     with pytest.raises(MalformedError):
