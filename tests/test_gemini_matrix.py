@@ -613,6 +613,44 @@ FROM_GEMINI: Final = [
         said(blob("video/mp4")),
         everywhere(Out(refused="$.contents[0].parts[0]")),
     ),
+    *(
+        Row(
+            name,
+            "gemini",
+            said({"fileData": {"fileUri": "https://a.example/a", "mimeType": kind}}),
+            everywhere(Out(refused="$.contents[0].parts[0]")),
+        )
+        for name, kind in (
+            ("the address of a video", "video/mp4"),
+            ("the address of sound", "audio/mpeg"),
+        )
+    ),
+    Row(
+        "a video in a result",
+        "gemini",
+        loop({"output": "see"}, parts=[blob("video/mp4")]),
+        everywhere(Out(refused="$.contents[2].parts[0]")),
+    ),
+    Row(
+        "a file that is no document",
+        "gemini",
+        said(blob("application/zip")),
+        {
+            "chat": Out({"messages.0.content.0.file.filename": "document.zip"}),
+            "anthropic": Out(refused="$.contents[0]"),
+            "responses": Out({"input.0.content.0.filename": "document.zip"}),
+        },
+    ),
+    Row(
+        "the address of a file that is no document",
+        "gemini",
+        said({"fileData": {"fileUri": "https://a.example/a", "mimeType": "application/zip"}}),
+        {
+            "chat": Out(refused="$.contents[0]"),
+            "anthropic": Out(refused="$.contents[0]"),
+            "responses": Out({"input.0.content.0.file_url": "https://a.example/a"}),
+        },
+    ),
     Row(
         "a video of YouTube",
         "gemini",
@@ -1162,7 +1200,37 @@ TO_GEMINI: Final = [
                 }
             ]
         },
-        {"contents.0.parts.0.fileData.fileUri": "https://a.example/a.png"},
+        {
+            "contents.0.parts.0.fileData": {
+                "fileUri": "https://a.example/a.png",
+                "mimeType": "image/png",
+            }
+        },
+    ),
+    to_gemini(
+        "the address of a document",
+        "anthropic",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "document",
+                            "title": "a",
+                            "source": {"type": "url", "url": "https://a.example/a"},
+                        }
+                    ],
+                }
+            ]
+        },
+        {
+            "contents.0.parts.0.fileData": {
+                "fileUri": "https://a.example/a",
+                "mimeType": "application/pdf",
+                "displayName": "a",
+            }
+        },
     ),
     to_gemini(
         "the detail of an image",

@@ -7,6 +7,7 @@
 * how a failed tool call is marked in text
 * a call without a name
 * images and documents that the upstream does not accept, and those that become text
+* the media type and the name of a file that lacks them
 """
 
 from collections.abc import Collection, Sequence
@@ -252,6 +253,49 @@ def error_text(text: str) -> str:
 
 
 _APPLE_TYPES: Final = frozenset({"image/heic", "image/heif"})  # read by Google alone
+PDF: Final = "application/pdf"
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+# By the end of a file's name.
+_MEDIA_TYPES: Final = {
+    "pdf": PDF,
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "html": "text/html",
+    "csv": "text/csv",
+    "json": "application/json",
+    "xml": "application/xml",
+    "docx": f"{_OFFICE}.wordprocessingml.document",
+    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    "pptx": f"{_OFFICE}.presentationml.presentation",
+    "zip": "application/zip",
+    "mp3": "audio/mpeg",
+    "wav": "audio/wav",
+    "mp4": "video/mp4",
+    "mov": "video/quicktime",
+    "webm": "video/webm",
+}
+_ENDS: Final = {media_type: end for end, media_type in _MEDIA_TYPES.items()}
+
+
+def media_type_of(url: str) -> str:
+    """Return the media type that the name of a file in a URL shows; empty: it shows none."""
+    name = url.partition("?")[0].partition("#")[0].rpartition("/")[2]
+    return _MEDIA_TYPES.get(name.rpartition(".")[2].lower(), "")
+
+
+def file_name(part: DocumentPart, media_type: str) -> str:
+    """Return the name of a document, for dialects that demand one."""
+    if part.title:
+        return part.title
+    end = _ENDS.get(media_type or PDF)
+    return f"document.{end}" if end else "document"
 
 
 def check_image(

@@ -50,13 +50,15 @@ class UrlSource(Struct, frozen=True, gc=False, tag="url"):
     """A file at a URL, which the upstream downloads."""
 
     url: str
+    media_type: str = ""  # empty: the client sent none
 
 
 class FileSource(Struct, frozen=True, gc=False, tag="file"):
     """A file stored at a vendor: means nothing elsewhere."""
 
     file_id: str
-    vendor: str  # "anthropic" or "openai"
+    vendor: str  # "anthropic", "google" or "openai"
+    media_type: str = ""  # empty: the client sent none
 
 
 class TextSource(Struct, frozen=True, gc=False, tag="text"):

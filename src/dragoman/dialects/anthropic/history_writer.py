@@ -158,6 +158,7 @@ DocumentSource: TypeAlias = (
 )
 
 _PDF: Final = "application/pdf"
+_PDFS: Final = frozenset({"", _PDF})
 
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -240,8 +241,9 @@ class Files:
                 return schema.TextSource(_plain_text(data, path))
             case FileSource():
                 return schema.FileSource(stored_file(part.source, schema.VENDOR, path))
-            case Base64Source(media_type=media_type) if media_type not in ("", _PDF):
-                reason = f"this model accepts PDF and plain text, not `{media_type}`"
+            case Base64Source(media_type=kind) | UrlSource(media_type=kind) if kind not in _PDFS:
+                taken = "PDF" if isinstance(part.source, UrlSource) else "PDF and plain text"
+                reason = f"this model accepts {taken}, not `{kind}`"
                 raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(data=data):
                 check_documents(self._profile, path)

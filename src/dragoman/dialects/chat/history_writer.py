@@ -43,6 +43,7 @@ from dragoman.dialects.history_policy import (
     continues,
     document_text,
     error_text,
+    file_name,
     file_of_assistant,
     foreign_text,
     go_on_loss,
@@ -223,7 +224,7 @@ class Parts:
         check_documents(self._profile, path)
         match part.source:
             case Base64Source(media_type=media_type, data=data):
-                name = part.title or "document.pdf"
+                name = file_name(part, media_type)
                 return [*before, FileOut(FileContentOut(name, f"data:{media_type};base64,{data}"))]
             case FileSource(file_id=file_id, vendor="openai"):
                 return [*before, FileOut(FileContentOut(part.title, file_id=file_id))]

@@ -37,7 +37,7 @@ from dragoman.dialects.gemini.schema import (
     fields_of,
     given,
 )
-from dragoman.dialects.history_policy import check_call_name
+from dragoman.dialects.history_policy import check_call_name, media_type_of
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.server_tools import is_minted
 from dragoman.envelopes import BASE64_PREFIX, Envelope, Sealer, is_envelope
@@ -193,11 +193,12 @@ class _HistoryReader:
         results: list[tuple[FunctionResponse, list[_FileResult], str]] = []
         for part, raw, path in decoded:
             if part.function_response is not None:
-                files = [
-                    found
-                    for one in part.function_response.parts or ()
-                    if (found := _result_file(one.inline_data, one.file_data, path)) is not None
-                ]
+                files = []
+                for one in part.function_response.parts or ():
+                    if _is_media(one.inline_data, one.file_data):
+                        parts.append(OpaquePart(VENDOR, Raw(encode(one)), path=path))
+                    elif (found := _file(one.inline_data, one.file_data, path)) is not None:
+                        files.append(found)
                 results.append((part.function_response, files, path))
                 continue
             own = _user_part(part, raw, path)
@@ -486,18 +487,31 @@ def _user_part(part: Part, raw: Raw, path: str) -> TurnPart | None:
         if media_type.startswith("audio/"):
             kind = media_type.removeprefix("audio/")
             return AudioPart(_standard(blob.data or ""), _AUDIO.get(kind, kind))
-        if media_type.startswith("video/"):
-            return OpaquePart(VENDOR, raw, path=path)
-    if file is not None and (file.file_uri or "").startswith(_VIDEO_HOSTS):
+    if _is_media(blob, file):
         return OpaquePart(VENDOR, raw, path=path)
     if blob is None and file is None:
         if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
             return OpaquePart(VENDOR, raw, path=path)
         return None
-    return _result_file(blob, file, path)
+    return _file(blob, file, path)
 
 
-def _result_file(blob: Blob | None, file: FileData | None, path: str) -> _FileResult | None:
+def _is_media(blob: Blob | None, file: FileData | None) -> bool:
+    """Return whether a file is a video or sound, which only Google takes as a file."""
+    if file is not None and (file.file_uri or "").startswith(_VIDEO_HOSTS):
+        return True
+    media_type = _type_of(file) if blob is None else (blob.mime_type or "").lower()
+    return media_type.startswith(("audio/", "video/"))
+
+
+def _type_of(file: FileData | None) -> str:
+    """Return the media type of a file at a URI; empty: it is not known."""
+    if file is None:
+        return ""
+    return (file.mime_type or "").lower() or media_type_of(file.file_uri or "")
+
+
+def _file(blob: Blob | None, file: FileData | None, path: str) -> _FileResult | None:
     """Return an image or a document."""
     if blob is not None:
         media_type, data = (blob.mime_type or "").lower(), _standard(blob.data or "")
@@ -514,8 +528,11 @@ def _result_file(blob: Blob | None, file: FileData | None, path: str) -> _FileRe
     uri = file.file_uri or ""
     if not uri:
         raise MalformedError("a file needs a URI", path=path)
-    source = FileSource(uri, VENDOR) if uri.startswith(_OWN_FILES) else UrlSource(uri)
-    if (file.mime_type or "").lower().startswith("image/"):
+    media_type = _type_of(file)
+    source: FileSource | UrlSource = UrlSource(uri, media_type)
+    if uri.startswith(_OWN_FILES):
+        source = FileSource(uri, VENDOR, media_type)
+    if media_type.startswith("image/"):
         return ImagePart(source)
     return DocumentPart(source, file.display_name or "")
 

@@ -28,12 +28,14 @@ from dragoman.dialects.gemini.tools_writer import google_name
 from dragoman.dialects.history_policy import (
     CONTINUED,
     GO_ON,
+    PDF,
     check_documents,
     check_image,
     document_text,
     file_of_assistant,
     foreign_text,
     go_on_loss,
+    media_type_of,
     own_origins,
     place_instructions,
     reasoning_loss,
@@ -306,7 +308,7 @@ class HistoryWriter:
             case Base64Source(media_type=media_type, data=data):
                 return Part(inline_data=Blob(media_type, data))
             case UrlSource() | FileSource():
-                return _stored(part.source, path)
+                return _stored(part.source, "image/jpeg", path)
             case _:
                 assert_never(part.source)
 
@@ -322,18 +324,23 @@ class HistoryWriter:
                 return [*before, document, *(self._image(one, path) for one in images)]
             case Base64Source(media_type=media_type, data=data):
                 check_documents(self._profile, path)
-                kind = media_type or "application/pdf"
+                kind = media_type or PDF
                 return [*before, Part(inline_data=Blob(kind, data, part.title or None))]
             case UrlSource() | FileSource():
                 check_documents(self._profile, path)
-                return [*before, _stored(part.source, path)]
+                return [*before, _stored(part.source, PDF, path, part.title)]
             case _:
                 assert_never(part.source)
 
 
-def _stored(source: UrlSource | FileSource, path: str) -> Part:
-    uri = source.url if isinstance(source, UrlSource) else stored_file(source, VENDOR, path)
-    return Part(file_data=FileData(uri))
+def _stored(source: UrlSource | FileSource, usual: str, path: str, title: str = "") -> Part:
+    """Return a file at a URI; Google demands its type, and knows that of a file which it stores."""
+    if isinstance(source, UrlSource):
+        uri = source.url
+        media_type = source.media_type or media_type_of(uri) or usual
+    else:
+        uri, media_type = stored_file(source, VENDOR, path), source.media_type
+    return Part(file_data=FileData(uri, media_type or None, title or None))
 
 
 def _is_call(part: Part | Raw) -> bool:

@@ -14,6 +14,7 @@ from dragoman.dialects.history_policy import (
     check_image,
     document_text,
     error_text,
+    file_name,
     file_of_assistant,
     foreign_text,
     own_origins,
@@ -356,7 +357,7 @@ class HistoryWriter:
         item: dict[str, object] = {"type": "input_file"}
         match part.source:
             case Base64Source(media_type=kind, data=data):
-                item["filename"] = part.title or "document.pdf"
+                item["filename"] = file_name(part, kind)
                 item["file_data"] = f"data:{kind};base64,{data}"
             case UrlSource(url=url):
                 item["file_url"] = url

@@ -127,10 +127,11 @@ def test_document_of_parts_is_content() -> None:
     ("source", "profile"),
     [
         (Base64Source("application/msword", "AA=="), {}),
+        (UrlSource("https://x.example/a.zip", "application/zip"), {}),
         (Base64Source("application/pdf", "AA=="), {"documents": False}),
         (Base64Source("text/plain", "!"), {}),
     ],
-    ids=["word", "no documents", "no base64"],
+    ids=["word", "zip", "no documents", "no base64"],
 )
 def test_document_that_cannot_be_taken_is_refused(source: Any, profile: dict[str, Any]) -> None:
     with pytest.raises(UntranslatableError):

@@ -239,6 +239,21 @@ def test_what_the_upstream_cannot_take_is_refused(part: Part, profile: Profile) 
     assert "$.messages[2]" == caught.value.path
 
 
+@pytest.mark.parametrize(
+    ("media_type", "title", "name"),
+    [
+        ("application/zip", "", "document.zip"),
+        ("application/x-unknown", "", "document"),
+        ("application/zip", "a.zip", "a.zip"),
+        ("", "", "document.pdf"),
+    ],
+)
+def test_the_name_of_a_file_shows_its_kind(media_type: str, title: str, name: str) -> None:
+    out, _ = messages(said(DocumentPart(Base64Source(media_type, "QQ=="), title)))
+
+    assert name == out[0]["content"][0]["file"]["filename"]
+
+
 def test_text_alone_for_upstreams_that_take_no_parts() -> None:
     out, _ = messages(
         said(TextPart("a"), TextPart("b")), profile=Profile(name="x", content_parts="string")

@@ -167,11 +167,19 @@ def test_files_inside_and_directly_behind_a_result_are_part_of_it():
         ({"inlineData": {"mimeType": "audio/mpeg", "data": "aGk="}}, AudioPart("aGk=", "mp3")),
         (
             {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.com/a"}},
-            ImagePart(UrlSource("https://example.com/a")),
+            ImagePart(UrlSource("https://example.com/a", "image/jpeg")),
+        ),
+        (
+            {"fileData": {"fileUri": "https://example.com/a.png"}},
+            ImagePart(UrlSource("https://example.com/a.png", "image/png")),
         ),
         (
             {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://b/c"}},
-            DocumentPart(FileSource("gs://b/c", "google")),
+            DocumentPart(FileSource("gs://b/c", "google", "application/pdf")),
+        ),
+        (
+            {"inlineData": {"mimeType": "application/zip", "data": "aGk="}},
+            DocumentPart(Base64Source("application/zip", "aGk=")),
         ),
     ],
 )
@@ -184,13 +192,29 @@ def test_files_of_a_user(part, expected):
     [
         {"fileData": {"fileUri": "https://youtu.be/x"}},
         {"inlineData": {"mimeType": "video/mp4", "data": "aGk="}},
+        {"fileData": {"mimeType": "video/mp4", "fileUri": "https://example.com/a"}},
+        {"fileData": {"mimeType": "audio/mpeg", "fileUri": "gs://b/c"}},
+        {"fileData": {"fileUri": "https://example.com/a.mov"}},
     ],
 )
-def test_videos_are_only_for_google(part):
+def test_videos_and_sound_in_files_are_only_for_google(part):
     (found,) = asked(user(part)).turns[0].parts
 
     assert isinstance(found, OpaquePart)
     assert "$.contents[0].parts[0]" == found.path
+
+
+def test_a_video_in_a_result_is_only_for_google():
+    video = {"inlineData": {"mimeType": "video/mp4", "data": "aGk="}}
+    inside = result(output="ok")
+    inside["functionResponse"]["parts"] = [video]
+    request = asked(user("x"), model(call()), user(inside))
+    answer, found = request.turns[2].parts
+    body, _ = written(request)
+
+    assert (TextPart("ok"),) == answer.parts
+    assert ("$.contents[2].parts[0]", OpaquePart) == (found.path, type(found))
+    assert video == body["contents"][2]["parts"][1]
 
 
 def test_what_google_ran_is_kept_with_a_summary():

@@ -247,7 +247,37 @@ def test_instructions_between_turns_become_marked_text():
         (PNG, [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}], []),
         (
             ImagePart(UrlSource("https://example.com/a")),
-            [{"fileData": {"fileUri": "https://example.com/a"}}],
+            [{"fileData": {"fileUri": "https://example.com/a", "mimeType": "image/jpeg"}}],
+            [],
+        ),
+        (
+            ImagePart(UrlSource("https://example.com/a.PNG?size=1#x")),
+            [
+                {
+                    "fileData": {
+                        "fileUri": "https://example.com/a.PNG?size=1#x",
+                        "mimeType": "image/png",
+                    }
+                }
+            ],
+            [],
+        ),
+        (
+            DocumentPart(UrlSource("https://example.com/a"), "A"),
+            [
+                {
+                    "fileData": {
+                        "fileUri": "https://example.com/a",
+                        "mimeType": "application/pdf",
+                        "displayName": "A",
+                    }
+                }
+            ],
+            [],
+        ),
+        (
+            DocumentPart(FileSource("gs://a/b", "google", "text/csv"), "b"),
+            [{"fileData": {"fileUri": "gs://a/b", "mimeType": "text/csv", "displayName": "b"}}],
             [],
         ),
         (
@@ -351,7 +381,8 @@ def test_documents_of_results_are_text_and_files():
     response = found[2]["parts"][0]["functionResponse"]
 
     assert {"output": '<document title="t">\nhi\n</document>'} == response["response"]
-    assert [{"fileData": {"fileUri": "https://e.com/a.pdf"}}] == response["parts"]
+    pdf = {"fileUri": "https://e.com/a.pdf", "mimeType": "application/pdf"}
+    assert [{"fileData": pdf}] == response["parts"]
     assert {"citations_dropped", "content_flattened", "reasoning_filled"} == set(losses)
 
 
