@@ -499,6 +499,9 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
+_ANY_MESSAGES: Final = b'[{"role":"user","content":"x"}]'  # that every dialect can read
+
+
 def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
     keys = decode(_FIELDS, raw).keys()
     dialects = [dialect(name) for name in dialect_names()]
@@ -507,7 +510,7 @@ def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
     # A plain definition has the shape of Responses; those of Gemini show themselves by their fields.
     plain = [one for one in reversed(dialects) if one.model_paths is None]
     for one in shown or plain:
-        body = one.least_request % (b"[]", b"[%b]" % raw)
+        body = one.least_request % (_ANY_MESSAGES, b"[%b]" % raw)
         try:
             return one.decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
         except MalformedError as error:

@@ -125,13 +125,15 @@ def test_model_names_of_googles_own_clients_find_a_default(gateway: Stand) -> No
     [
         ("/v1beta/models/m:embedContent", 404, "NOT_FOUND"),
         ("/v1beta/cachedContents", 404, "NOT_FOUND"),
+        ("/v1beta/models/gemini/plain:generateContent", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/chat/plain:generateContent", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/chat/plain+error:429:generateContent", 429, "RESOURCE_EXHAUSTED"),
         ("/v1beta/models/chat/plain+error:500:streamGenerateContent?alt=sse", 500, "INTERNAL"),
     ],
 )
 def test_failures_have_googles_form(gateway: Stand, path: str, status: int, word: str) -> None:
-    got = ask(gateway, path, {"contents": 1} if status == 400 else None)
+    wrong = {"contents": [] if "gemini" in path else 1}
+    got = ask(gateway, path, wrong if status == 400 else None)
 
     assert (status, status, word) == (
         got.status_code,

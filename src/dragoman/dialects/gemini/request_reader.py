@@ -110,8 +110,9 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     body = camel_request(body)
     wire = decode(_BODY, body)
     contents = wire.contents
-    if contents is None:
-        raise MalformedError("contents is not specified", path="$.contents")
+    if not contents:
+        reason = "contents is not specified" if contents is None else "contents is empty"
+        raise MalformedError(reason, path="$.contents")
     check_messages(len(contents), limits)
     if wire.cached_content:
         reason = "the conversation is in a cache of Google's, which no other provider can read"

@@ -170,10 +170,18 @@ def test_what_is_not_a_request_is_refused(body):
         read_request(body, source="gemini")
 
 
+@pytest.mark.parametrize(("more", "reason"), [("", "not specified"), (',"contents":[]', "empty")])
+def test_a_request_without_contents_is_refused(more, reason):
+    with pytest.raises(MalformedError, match=reason) as caught:
+        translate_request(f'{{"model":"m"{more}}}'.encode(), source="gemini", target="gemini")
+
+    assert "$.contents" == caught.value.path
+
+
 def test_a_request_may_stream():
-    assert read_request(
-        b'{"model":"m","stream":true,"contents":[]}', source="gemini"
-    ).request.stream
+    body = {"model": "m", "stream": True, "contents": [user("x")]}
+
+    assert read_request(json.dumps(body).encode(), source="gemini").request.stream
 
 
 @pytest.mark.parametrize(
