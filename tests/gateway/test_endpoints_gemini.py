@@ -263,9 +263,19 @@ def test_models_are_listed_in_googles_form_and_in_pages(gateway: Stand) -> None:
     assert "models/chat/plain" in names
     assert "models/chat/plain" == one["name"]
     assert "generateContent" in one["supportedGenerationMethods"]
+    assert get(gateway, "/v1beta/models").json() == get(gateway, "/v1beta/models?pageSize=0").json()
     assert 404 == get(gateway, "/v1beta/models/nothing").json()["error"]["code"]
-    for wrong in ("pageSize=x", "pageToken=x"):
+    for wrong in ("pageSize=x", "pageSize=-1", "pageToken=x"):
         assert 400 == get(gateway, f"/v1beta/models?{wrong}").status_code
+
+
+@pytest.mark.parametrize("name", ["gemini-3-flash-preview", "own/anything"], ids=["alias", "route"])
+def test_a_name_that_a_pattern_takes_is_described(gateway: Stand, name: str) -> None:
+    got = get(gateway, f"/v1beta/models/{name}")
+    listed = get(gateway, "/v1beta/models?pageSize=1000").json()["models"]
+
+    assert f"models/{name}" == got.json()["name"]
+    assert f"models/{name}" not in {one["name"] for one in listed}
 
 
 def test_a_shared_path_answers_as_the_key_was_sent(gateway: Stand) -> None:

@@ -91,15 +91,18 @@ async def models(context: RequestContext) -> web.Response:
     if fault is not None:
         return refused(context, fault)
     found = await context.runtime.catalogue.models(context.plan)
-    listed = context.plan.router.models(found)
-    holder = context.holder
-    if holder is not None:
-        listed = tuple(one for one in listed if holder.may_use(one.name) is None)
+    router, holder = context.plan.router, context.holder
+    listed = router.models(found)
     _, _, name = context.http.path.rstrip("/").partition("/models/")
     if name:
         most = context.plan.settings.server.limits.max_name_chars
         if len(name) > most:
             raise NameTooLongError("max_name_chars", most, path="model")
+        covered = router.covered(name)
+        listed += () if covered is None else (covered,)
+    if holder is not None:
+        listed = tuple(one for one in listed if holder.may_use(one.name) is None)
+    if name:
         return _reply(context, find_model(listed, name, created=_CREATED, spoken=context.dialect))
     query = context.http.query
     return _reply(context, model_list(listed, query, created=_CREATED, spoken=context.dialect))

@@ -323,6 +323,13 @@ class Router:
             Listed(name=name, owner=owner, facts=self.facts(name)) for name, owner in owners.items()
         )
 
+    def covered(self, name: str) -> Listed | None:
+        """Return a name that an alias or a route takes by a pattern, so that no list has it; None: none takes it."""
+        choice = self.choose(Question(model=name))
+        if choice is None or (choice.route.match.model == "*" and self.meant(name) == name):
+            return None  # a route for everything says nothing about a name
+        return Listed(name=name, owner=choice.hops[0].upstream_name, facts=self.facts(name))
+
     def _leads(self, name: str, upstream: str, model: str) -> bool:
         """Return whether a request for a name is sent to a model of an upstream first."""
         choice = self.choose(Question(model=name))

@@ -171,9 +171,9 @@ def encode_count(tokens: int) -> bytes:
 def encode_models(models: Sequence[ListedModel], query: Mapping[str, str]) -> bytes | Fault:
     """Return the page of a list of models that a client asks for."""
     size, token = query.get("pageSize", ""), query.get("pageToken", "")
-    most = int(size) if size.isascii() and size.isdigit() and len(size) < 10 else 0
-    if size and not most:
-        return _bad("pageSize", "must be an integer of at least 1")
+    if size and not (size.isascii() and size.isdigit() and len(size) < 10):
+        return _bad("pageSize", "must be an integer of at least 0")
+    most = int(size or 0)  # 0 is the same as none
     names = [one.name for one in models]
     if token and token not in names:
         return _bad("pageToken", "is not a token that a page of this list returned")

@@ -232,7 +232,8 @@ def test_counts_and_pages_of_models():
     assert {"totalTokens": 7, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 7}]} == (
         json.loads(encode_count(7))
     )
-    for query in ({"pageSize": "0"}, {"pageSize": "x"}, {"pageToken": "m9"}):
+    assert encode_models(models, {}) == encode_models(models, {"pageSize": "0"})
+    for query in ({"pageSize": "-1"}, {"pageSize": "x"}, {"pageToken": "m9"}):
         fault = encode_models(models, query)
         assert isinstance(fault, Fault)
         assert fault.param in query
