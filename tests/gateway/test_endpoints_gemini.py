@@ -312,6 +312,8 @@ def test_a_key_comes_in_a_header_in_the_url_or_as_a_token() -> None:
             ask(found, path),
             ask(found, f"{path}?key=wrong-key"),
             ask(found, f"{path}?key=other", headers={"x-goog-api-key": KEY}),
+            ask(found, f"{path}?key={KEY}&key=wrong-key"),
+            ask(found, f"{path}?key={KEY}&access_token=wrong-key"),
             ask(found, path, headers={"x-goog-api-key": "other", **token}),
         ]
         elsewhere = post(found, "chat", path=f"/v1/chat/completions?key={KEY}")

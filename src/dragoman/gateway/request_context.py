@@ -324,7 +324,7 @@ def _described(loss: Loss) -> str:
 def keys_in_url(http: web.BaseRequest, spoken: DialectName) -> list[str]:
     """Return the keys in a request's URL, in a dialect whose clients may put one there."""
     names = dialect(spoken).key_parameters
-    return [http.query[name] for name in names if http.query.get(name)] if names else []
+    return [key for name in names for key in http.query.getall(name, ()) if key]
 
 
 class AcceptedRequest:
