@@ -27,6 +27,7 @@ from tests.support.odd_upstream import SSE, Gate, OddUpstream, Reply, chat_strea
 from tests.support.raw_http import RawClient
 from tests.support.recordings import recorded, recording_gateway
 from tests.support.simulator import WEATHER, question, wire
+from tests.support.waiting import logged
 
 KEY = "a-key-of-a-client"
 HI = {"contents": [{"parts": [{"text": "sim: say It rains."}]}]}
@@ -383,6 +384,20 @@ def test_a_request_within_the_dialect_keeps_its_fields(gateway: Stand, odd: OddU
 
     assert body == json.loads(odd.asked[-1].body)
     assert ANSWER == got.json()
+
+
+@pytest.mark.parametrize(("client", "level"), [("chat", "error"), ("gemini", "warning")])
+def test_calls_without_a_signature_are_the_fault_of_whoever_wrote_them(
+    gateway: Stand, odd: OddUpstream, client: str, level: str
+) -> None:
+    message = "Function call is missing a thought_signature in functionCall parts."
+    error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    odd.answer_with(400, [error])  # the form of an error before a stream without `alt=sse`
+    got = post(gateway, client, question(client, "studio/m"))
+    line = logged(gateway, got.headers["request-id"])
+
+    assert (400, True) == (got.status_code, message in got.json()["error"]["message"])
+    assert (level, "unsigned_calls") == (line["level"], line["error_code"])
 
 
 def test_parameters_of_a_url_are_not_forwarded(gateway: Stand, odd: OddUpstream) -> None:

@@ -20,6 +20,7 @@ from dragoman.gateway.config.settings import Log
 from dragoman.gateway.headers import decimal, is_request_id
 from dragoman.redaction import Secrets, redact
 from dragoman.toolcalls.findings import NativeSummary
+from dragoman.turn.events import UNSIGNED_CALLS
 
 __all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "http_logger", "redact"]
 
@@ -99,7 +100,9 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def level(self) -> Level:
         """How much this concerns the operator of the gateway."""
-        if self.status >= 500 or self.error in _OPERATOR_ERRORS:
+        # The gateway wrote the calls of a translated request.
+        ours = self.error_code == UNSIGNED_CALLS and self.dialect != self.upstream_dialect
+        if self.status >= 500 or self.error in _OPERATOR_ERRORS or ours:
             return "error"
         return "warning" if self.status >= 400 or self.error else "info"
 

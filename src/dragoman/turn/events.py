@@ -146,6 +146,8 @@ NO_ARGUMENTS_YET = "{"
 TRUNCATED = "upstream_truncated"
 # The code of the fault of an answer with a call that cannot be shown to the client and must not be run.
 INVALID_ARGUMENTS = "invalid_arguments"
+# The code of the fault of a request with calls that lack a signature which the upstream demands.
+UNSIGNED_CALLS = "unsigned_calls"
 
 
 class FaultKind(StrEnum):

@@ -21,7 +21,7 @@ from dragoman.dialects.failures import (
     with_param,
 )
 from dragoman.dialects.gemini.schema import ErrorBody, ErrorDetail, ErrorIn
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import UNSIGNED_CALLS, Fault, FaultKind
 
 # The HTTP status and the name of the status that a client gets, by kind.
 STATUS_AND_NAME: Final[dict[FaultKind, tuple[int, str]]] = {
@@ -123,13 +123,14 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
     quotas = " ".join(one.quota_id or "" for detail in details for one in detail.violations or ())
     if kind is FaultKind.RATE_LIMIT and _USED_UP.search(f"{quotas} {message}"):
         kind = FaultKind.BILLING
+    unsigned = kind is FaultKind.BAD_REQUEST and "thought_signature" in message
     fields = [one.field for detail in details for one in detail.fieldViolations or ()]
     return bounded_fault(
         Fault(
             kind,
             message,
             status,
-            error.status or "",
+            UNSIGNED_CALLS if unsigned else error.status or "",
             next((field for field in fields if field), ""),
             _delay(details) or retry_after(message),
         )

@@ -68,6 +68,13 @@ def test_what_google_means(status, sent, kind):
     assert kind is decode_fault(status, sent).kind
 
 
+def test_a_request_with_unsigned_calls_has_its_own_code():
+    message = "Function call is missing a thought_signature in functionCall parts."
+
+    assert "unsigned_calls" == decode_fault(400, body(400, "INVALID_ARGUMENT", message)).code
+    assert "INTERNAL" == decode_fault(500, body(500, "INTERNAL", message)).code
+
+
 @pytest.mark.parametrize(
     ("sent", "seconds"),
     [
