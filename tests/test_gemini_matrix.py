@@ -464,6 +464,27 @@ FROM_GEMINI: Final = [
                 "field_dropped",
             ),
             ("a field of a part", said({"text": "x", "new": 1}), "field_dropped"),
+            ("a field of a file", said(blob("image/png", new="x")), "field_dropped"),
+            (
+                "a field of a result",
+                loop({"output": "1"}, scheduling="SILENT"),
+                "field_dropped",
+            ),
+            (
+                "a field of the instructions",
+                {"systemInstruction": {"parts": [{"text": "x", "new": 1}]}},
+                "field_dropped",
+            ),
+            (
+                "a field of thinkingConfig",
+                config(thinkingConfig={"includeThoughts": False, "new": 1}),
+                "field_dropped",
+            ),
+            (
+                "a field of functionCallingConfig",
+                {"tools": TOOLS, "toolConfig": {"functionCallingConfig": {"new": 1}}},
+                "field_dropped",
+            ),
             (
                 "a field of a function",
                 {"tools": [{"functionDeclarations": [FUNCTION | {"new": 1}]}]},
@@ -681,6 +702,12 @@ FROM_GEMINI: Final = [
         "a file of the File API",
         "gemini",
         said({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/1"}}),
+        everywhere(Out(refused="$.contents[0]")),
+    ),
+    Row(
+        "a file of the File API, by its name",
+        "gemini",
+        said({"fileData": {"fileUri": "files/1", "mimeType": "application/pdf"}}),
         everywhere(Out(refused="$.contents[0]")),
     ),
     Row(

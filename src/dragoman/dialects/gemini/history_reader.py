@@ -8,7 +8,7 @@ turn always has ids.
 import base64
 import binascii
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -27,7 +27,6 @@ from dragoman.dialects.gemini.schema import (
     Blob,
     ClientContent,
     ClientPart,
-    Content,
     FileData,
     FunctionCall,
     FunctionResponse,
@@ -72,9 +71,6 @@ _CONTENT: Final = msgspec.json.Decoder(ClientContent)
 _ANY_CONTENT: Final = msgspec.json.Decoder(RawContent)
 _PART: Final = msgspec.json.Decoder(ClientPart)
 _ANY_PART: Final = msgspec.json.Decoder(Part)
-_SYSTEM: Final[msgspec.json.Decoder[str | Content | None]] = msgspec.json.Decoder(
-    str | Content | None
-)
 # `function` and `tool` are old names of the role `user`.
 _ROLES: Final[dict[str, Role]] = {
     "": USER,
@@ -86,6 +82,12 @@ _ROLES: Final[dict[str, Role]] = {
 _FIELDS: Final = frozenset(
     {*ClientContent.__struct_encode_fields__, *ClientPart.__struct_encode_fields__}
 )
+_PAYLOADS: Final[dict[str, type[Struct]]] = {
+    "inlineData": Blob,
+    "fileData": FileData,
+    "functionCall": FunctionCall,
+    "functionResponse": FunctionResponse,
+}
 # Fields of a result that hold nothing but the output; SDKs choose different ones.
 _OUTPUTS: Final = ("output", "result", "return_value", "content")
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -101,7 +103,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-def decode_system(raw: Raw) -> tuple[TextPart, ...]:
+def decode_system(raw: Raw, losses: list[Loss]) -> tuple[TextPart, ...]:
     """Return the instructions before the conversation.
 
     Raises:
@@ -109,15 +111,17 @@ def decode_system(raw: Raw) -> tuple[TextPart, ...]:
     """
     if not given(raw):
         return ()
-    system = decode_at(_SYSTEM, raw, "$.systemInstruction")
-    if isinstance(system, str):
-        return (TextPart(system),) if system else ()
-    parts = (system.parts if system is not None else None) or ()
-    for at, part in enumerate(parts):
+    path = "$.systemInstruction"
+    if bytes(raw)[:1] == b'"':
+        text = decode_at(_TEXT, raw, path)
+        return (TextPart(text),) if text else ()
+    texts: list[str] = []
+    for at, one in enumerate(_known(_CONTENT, _ANY_CONTENT, raw, path, losses).parts or ()):
+        part = _decode_part(one, f"{path}.parts[{at}]", losses)
         if part.text is None:
-            path = f"$.systemInstruction.parts[{at}]"
-            raise MalformedError("instructions are text", path=path)
-    return tuple(TextPart(part.text) for part in parts if part.text)
+            raise MalformedError("instructions are text", path=f"{path}.parts[{at}]")
+        texts.append(part.text)
+    return tuple(TextPart(text) for text in texts if text)
 
 
 def decode_contents(
@@ -451,9 +455,18 @@ def _known(
         return strict.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = decode_at(lenient, raw, path)
-    unknown = (name for name, one in fields_of(raw).items() if name not in _FIELDS and given(one))
-    losses += [Loss("field_dropped", f"{path}.{name[:40]}") for name in sorted(unknown)]
+    report_unknown(raw, _FIELDS, path, losses)
+    for name, one in fields_of(raw).items():
+        payload = _PAYLOADS.get(name)
+        if payload is not None and given(one):
+            report_unknown(one, payload.__struct_encode_fields__, f"{path}.{name}", losses)
     return found
+
+
+def report_unknown(raw: Raw, known: Collection[str], path: str, losses: list[Loss]) -> None:
+    """Report fields of an object that Google does not have."""
+    unknown = (name for name, one in fields_of(raw).items() if name not in known and given(one))
+    losses += [Loss("field_dropped", f"{path}.{name[:40]}") for name in sorted(unknown)]
 
 
 def _decode_part(raw: Raw, path: str, losses: list[Loss]) -> Part:
@@ -530,7 +543,7 @@ def _file(blob: Blob | None, file: FileData | None, path: str) -> _FileResult | 
         raise MalformedError("a file needs a URI", path=path)
     media_type = _type_of(file)
     source: FileSource | UrlSource = UrlSource(uri, media_type)
-    if uri.startswith(_OWN_FILES):
+    if uri.startswith(_OWN_FILES) or "://" not in uri:
         source = FileSource(uri, VENDOR, media_type)
     if media_type.startswith("image/"):
         return ImagePart(source)

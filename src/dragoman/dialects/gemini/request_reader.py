@@ -12,7 +12,11 @@ from dragoman.dialects.decoding import check_messages, check_size, decode, decod
 from dragoman.dialects.dialect import PathRequest
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.gemini import schema
-from dragoman.dialects.gemini.history_reader import decode_contents, decode_system
+from dragoman.dialects.gemini.history_reader import (
+    decode_contents,
+    decode_system,
+    report_unknown,
+)
 from dragoman.dialects.gemini.schema import GenerationConfig, camel_request, fields_of, given
 from dragoman.dialects.gemini.tools_reader import TOOL_LISTS, decode_choice, json_schema
 from dragoman.envelopes import Sealer
@@ -120,12 +124,12 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     config = _NO_CONFIG
     if given(wire.generation_config):
         config = decode_at(_CONFIG, wire.generation_config, "$.generationConfig")
-    extensions = _extensions(body, wire)
+    extensions = _extensions(body, wire, losses)
     _refuse_modalities(config, extensions)
     tools = TOOL_LISTS.read(wire.tools) if given(wire.tools) else ()
     form, instruction = _format(config, losses)
     calling = None if wire.tool_config is None else wire.tool_config.function_calling_config
-    system = decode_system(wire.system_instruction)
+    system = decode_system(wire.system_instruction, losses)
     return Request(
         dialect="gemini",
         model=wire.model.removeprefix("models/"),
@@ -246,7 +250,7 @@ def _tier(name: str | None, losses: list[Loss]) -> str:
     return tier or ""
 
 
-def _extensions(body: bytes, wire: schema.Request) -> dict[str, Raw]:
+def _extensions(body: bytes, wire: schema.Request, losses: list[Loss]) -> dict[str, Raw]:
     """Return what has no place in the turn: fields of the request, and of its settings by their path."""
     fields = fields_of(body)
     found = {
@@ -259,10 +263,16 @@ def _extensions(body: bytes, wire: schema.Request) -> dict[str, Raw]:
         found["safetySettings"] = fields["safetySettings"]
     if given(fields.get("toolConfig", schema.NO_RAW)):
         for name, raw in fields_of(fields["toolConfig"]).items():
-            if name != "functionCallingConfig" and given(raw):
+            if name == "functionCallingConfig" and given(raw):
+                known = schema.FunctionCallingConfig.__struct_encode_fields__
+                report_unknown(raw, known, f"$.toolConfig.{name}", losses)
+            elif given(raw):
                 found[f"toolConfig.{name}"] = raw
     if given(wire.generation_config):
         for name, raw in fields_of(wire.generation_config).items():
-            if name not in schema.CONFIG_FIELDS and given(raw):
+            if name == "thinkingConfig" and given(raw):
+                known = schema.ThinkingConfig.__struct_encode_fields__
+                report_unknown(raw, known, f"$.generationConfig.{name}", losses)
+            elif name not in schema.CONFIG_FIELDS and given(raw):
                 found[f"generationConfig.{name}"] = raw
     return found

@@ -149,9 +149,34 @@ class MediaResolution(Struct, frozen=True, gc=False):
     level: str | int | None = None
 
 
+# The payloads of a client, which the decoder refuses if they have other fields.
+
+
+class ClientBlob(Blob, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class ClientFile(FileData, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class ClientCall(FunctionCall, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class ClientResponse(
+    FunctionResponse, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
+    pass
+
+
 class ClientPart(Part, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
     """A part of a client, with every field that may be beside the payload."""
 
+    inline_data: ClientBlob | None = None
+    file_data: ClientFile | None = None
+    function_call: ClientCall | None = None
+    function_response: ClientResponse | None = None
     media_resolution: MediaResolution | None = None
     # These mean nothing to another vendor.
     video_metadata: Raw = NO_RAW
@@ -224,11 +249,6 @@ class CodeResult(Struct, frozen=True, gc=False, rename="camel", omit_defaults=Tr
     outcome: str = "OUTCOME_OK"
     output: str = ""
     id: str | None = None
-
-
-class Content(Struct, frozen=True, gc=False, omit_defaults=True):
-    role: str | None = None
-    parts: list[Part] | None = None
 
 
 class RawContent(Struct, frozen=True, gc=False):

@@ -258,12 +258,20 @@ def test_a_payload_that_is_null_is_none(name):
 
 def test_a_field_that_google_does_not_have_is_reported():
     content = user({"text": "x", "new": 1, "gone": None}) | {"name": "Ann"}
-    request = asked(content, model("y", {"thoughtSignature": "U0lH", "other": 1}), user("z"))
+    answered = result(output="1")
+    answered["functionResponse"] |= {"willContinue": True, "gone": None}
+    made = call()
+    made["functionCall"]["new"] = 1
+    request = asked(
+        content, model("y", {"thoughtSignature": "U0lH", "other": 1}, made), user(answered)
+    )
 
     assert [
         ("field_dropped", "$.contents[0].name"),
         ("field_dropped", "$.contents[0].parts[0].new"),
         ("field_dropped", "$.contents[1].parts[1].other"),
+        ("field_dropped", "$.contents[1].parts[2].functionCall.new"),
+        ("field_dropped", "$.contents[2].parts[0].functionResponse.willContinue"),
     ] == sorted((loss.code, loss.path) for loss in request.losses)
 
 
