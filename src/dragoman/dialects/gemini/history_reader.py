@@ -499,7 +499,8 @@ def _user_part(part: Part, raw: Raw, path: str) -> TurnPart | None:
         media_type = (blob.mime_type or "").lower()
         if media_type.startswith("audio/"):
             kind = media_type.removeprefix("audio/")
-            return AudioPart(_standard(blob.data or ""), _AUDIO.get(kind, kind))
+            form = _AUDIO.get(kind.partition(";")[0].rstrip(), kind)
+            return AudioPart(_standard(blob.data or ""), form)
     if _is_media(blob, file):
         return OpaquePart(VENDOR, raw, path=path)
     if blob is None and file is None:

@@ -187,6 +187,8 @@ _KEYWORDS: Final = {
     "ref": "$ref",
     "defs": "$defs",
 }
+_BOUNDS: Final = frozenset({"minimum", "maximum"})
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _DEFS: Final = "#/defs/"  # the beginning of a reference in Google's language
 _COUNTS: Final = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
@@ -265,20 +267,30 @@ def _openapi_node(node: dict[str, Any]) -> dict[str, Any]:
             out[key] = f"#/$defs/{value[len(_DEFS) :]}"  # `defs` became `$defs`
         elif key in _COUNTS and isinstance(value, str) and value.isdigit():
             out[key] = int(value[:18])  # int64 may come as a string
+        elif key in _BOUNDS and isinstance(value, str) and _NUMBER.fullmatch(value):
+            out[key] = float(value) if "." in value else int(value)
         else:
             out[key] = value
     if known.get("nullable") is True:
-        kind = out.get("type")
-        if isinstance(kind, str) and kind != "null":
-            out["type"] = [kind, "null"]
-            if isinstance(out.get("enum"), list) and None not in out["enum"]:
-                out["enum"] = [*out["enum"], None]
-        elif isinstance(out.get("anyOf"), list):
-            out["anyOf"] = [*out["anyOf"], {"type": "null"}]
+        _allow_null(out)
     order, properties = known.get("propertyOrdering"), out.get("properties")
     if isinstance(order, list) and isinstance(properties, dict):
         out["properties"] = _ordered(properties, order)
     return out
+
+
+def _allow_null(node: dict[str, Any]) -> None:
+    """Let a node of JSON Schema accept null, too."""
+    if "$ref" in node:
+        node["anyOf"] = [{"$ref": node.pop("$ref")}, {"type": "null"}]
+        return
+    kind = node.get("type")
+    if isinstance(kind, str) and kind != "null":
+        node["type"] = [kind, "null"]
+    elif isinstance(node.get("anyOf"), list):
+        node["anyOf"] = [*node["anyOf"], {"type": "null"}]
+    if isinstance(node.get("enum"), list) and None not in node["enum"]:
+        node["enum"] = [*node["enum"], None]
 
 
 def _ordered(properties: Mapping[str, Any], order: Sequence[object]) -> dict[str, Any]:

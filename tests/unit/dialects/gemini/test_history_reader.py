@@ -166,6 +166,14 @@ def test_files_inside_and_directly_behind_a_result_are_part_of_it():
         ),
         ({"inlineData": {"mimeType": "audio/mpeg", "data": "aGk="}}, AudioPart("aGk=", "mp3")),
         (
+            {"inlineData": {"mimeType": "audio/x-wav; codecs=1", "data": "aGk="}},
+            AudioPart("aGk=", "wav"),
+        ),
+        (
+            {"inlineData": {"mimeType": "audio/l16;rate=24000", "data": "aGk="}},
+            AudioPart("aGk=", "l16;rate=24000"),
+        ),
+        (
             {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.com/a"}},
             ImagePart(UrlSource("https://example.com/a", "image/jpeg")),
         ),

@@ -107,6 +107,31 @@ def test_a_reference_names_the_definition_in_either_spelling(written):
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"ref": "#/defs/d"}, {"anyOf": [{"$ref": "#/$defs/d"}, {"type": "null"}]}),
+        ({"enum": ["a"]}, {"enum": ["a", None]}),
+        ({"type": "STRING", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        ({"type": "NULL"}, {"type": "null"}),
+    ],
+)
+def test_null_is_a_value_where_it_is_allowed(given, expected):
+    schema = {"type": "OBJECT", "properties": {"a": {**given, "nullable": True}}}
+
+    assert expected == schema_of(parameters=schema)["properties"]["a"]
+
+
+def test_bounds_may_come_as_text():
+    bounds = {"minimum": "-3", "maximum": "2.5", "maxLength": "7", "default": "1"}
+    schema = {"type": "OBJECT", "properties": {"a": bounds, "b": {"minimum": "low"}}}
+
+    assert {
+        "a": {"minimum": -3, "maximum": 2.5, "maxLength": 7, "default": "1"},
+        "b": {"minimum": "low"},
+    } == schema_of(parameters=schema)["properties"]
+
+
+@pytest.mark.parametrize(
     ("declaration", "reason"),
     [
         ({"name": ""}, "name"),
