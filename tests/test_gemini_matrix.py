@@ -302,18 +302,35 @@ FROM_GEMINI: Final = [
         {"cachedContent": "cachedContents/1"},
         everywhere(Out(refused="$.cachedContent")),
     ),
-    Row("labels", "gemini", {"labels": {"team": "a"}}, everywhere(Out())),
+    Row(
+        "labels",
+        "gemini",
+        {"labels": {"team": "a"}},
+        {
+            "chat": Out({"metadata": ABSENT}),  # only for answers that are stored
+            "anthropic": Out({"metadata": ABSENT}),
+            "responses": Out({"metadata": {"team": "a"}}),
+        },
+    ),
     Row(
         "serviceTier standard",
         "gemini",
         {"serviceTier": "standard"},
-        {"chat": Out({"service_tier": "default"}), "responses": Out({"service_tier": "default"})},
+        {
+            "chat": Out({"service_tier": "default"}),
+            "anthropic": Out({"service_tier": "standard_only"}),
+            "responses": Out({"service_tier": "default"}),
+        },
     ),
     Row(
         "serviceTier flex",
         "gemini",
         {"serviceTier": "flex"},
-        {"chat": Out({"service_tier": "flex"}), "responses": Out({"service_tier": "flex"})},
+        {
+            "chat": Out({"service_tier": "flex"}),
+            "anthropic": Out({"service_tier": ABSENT}, ("field_dropped",)),
+            "responses": Out({"service_tier": "flex"}),
+        },
     ),
     Row(
         "serviceTier priority",
@@ -809,6 +826,101 @@ FROM_GEMINI: Final = [
             "responses": Out({"input.2.output.1.type": "input_image"}),
         },
     ),
+    Row(
+        "an image behind a result",
+        "gemini",
+        {
+            **loop({"output": "see"}),
+            "contents": [
+                *loop({})["contents"][:2],
+                {
+                    "parts": [
+                        {
+                            "functionResponse": {
+                                "id": "k",
+                                "name": "f",
+                                "response": {"output": "see"},
+                            }
+                        },
+                        blob("image/png"),
+                        {"text": "y"},
+                    ]
+                },
+            ],
+        },
+        {
+            "chat": Out({"messages.2.role": "tool"}, ("tool_image_moved",)),
+            "anthropic": Out(
+                {
+                    "messages.2.content.0.content.1.type": "image",
+                    "messages.2.content.1.text": "y",
+                }
+            ),
+            "responses": Out({"input.2.output.1.type": "input_image"}),
+        },
+    ),
+    Row(
+        "a result that is missing",
+        "gemini",
+        {**loop({}), "contents": [*loop({})["contents"][:2], {"parts": [{"text": "y"}]}]},
+        {
+            "chat": Out({"messages.2.content": "Error: [no result]"}, ("tool_result_missing",)),
+            "anthropic": Out({"messages.2.content.0.is_error": True}, ("tool_result_missing",)),
+            "responses": Out({"input.2.output": "Error: [no result]"}, ("tool_result_missing",)),
+        },
+    ),
+    Row(
+        "a result without a call",
+        "gemini",
+        {**loop({}), "contents": loop({})["contents"][2:]},
+        everywhere(Out(refused="$.contents[0]")),
+    ),
+    Row(
+        "two calls with one id",
+        "gemini",
+        {
+            "contents": [
+                {"parts": [{"text": "x"}]},
+                {
+                    "role": "model",
+                    "parts": [{"functionCall": {"id": "k", "name": "f", "args": {}}}] * 2,
+                },
+                {
+                    "parts": [
+                        {"functionResponse": {"id": "k", "name": "f", "response": {"output": one}}}
+                        for one in ("1", "2")
+                    ]
+                },
+            ],
+            "tools": TOOLS,
+        },
+        {
+            "chat": Out({"messages.3.content": "2"}, ("call_id_renumbered",)),
+            "anthropic": Out({"messages.2.content.1.content": "2"}, ("call_id_renumbered",)),
+            "responses": Out({"input.4.output": "2"}, ("call_id_renumbered",)),
+        },
+    ),
+    Row(
+        "a model first",
+        "gemini",
+        {"contents": [{"role": "model", "parts": [{"text": "A"}]}, {"parts": [{"text": "x"}]}]},
+        {
+            "chat": Out({"messages.0.role": "assistant"}),
+            "anthropic": Out({"messages.0.role": "user"}, ("turn_added",)),
+            "responses": Out({"input.0.role": "assistant"}),
+        },
+    ),
+    Row(
+        "a model last",
+        "gemini",
+        {"contents": [{"parts": [{"text": "x"}]}, {"role": "model", "parts": [{"text": "A"}]}]},
+        {
+            "chat": Out({"messages.2.content": "Continue."}, ("user_turn_appended",)),
+            "anthropic": Out({"messages.2.content.0.text": "Continue."}, ("user_turn_appended",)),
+            "responses": Out({"input.1.role": "assistant", "input.2": ABSENT}),
+        },
+    ),
+    Row("no contents", "gemini", {"contents": []}, everywhere(Out(refused="$.contents"))),
     # --- tools ---
     Row(
         "a function with JSON Schema",
@@ -895,6 +1007,28 @@ FROM_GEMINI: Final = [
     ),
     *(
         Row(
+            f"{name} alone",
+            "gemini",
+            {"tools": [{name: {}}]},
+            {
+                "chat": Out(refused="$.tools"),
+                "anthropic": Out({"tools.0.name": messages}, ("server_tool_mapped",))
+                if messages
+                else Out(refused="$.tools"),
+                "responses": Out({"tools.0.type": responses}, ("server_tool_mapped",))
+                if responses
+                else Out(refused="$.tools"),
+            },
+        )
+        for name, messages, responses in (
+            ("googleSearch", "web_search", "web_search"),
+            ("urlContext", "web_fetch", ""),
+            ("codeExecution", "code_execution", "code_interpreter"),
+            ("googleMaps", "", ""),
+        )
+    ),
+    *(
+        Row(
             f"mode {mode}",
             "gemini",
             {"tools": TOOLS, "toolConfig": {"functionCallingConfig": {"mode": mode}}},
@@ -943,7 +1077,7 @@ FROM_GEMINI: Final = [
                 "responses": Out({"tool_choice.mode": word, "tool_choice.tools.1.name": "g"}),
             },
         )
-        for mode, word in (("ANY", "required"), ("VALIDATED", "auto"))
+        for mode, word in (("ANY", "required"), ("VALIDATED", "auto"), (None, "auto"))
     ),
     # --- thinking ---
     Row(
@@ -962,7 +1096,11 @@ FROM_GEMINI: Final = [
         "thinkingBudget 0",
         "gemini",
         thinking(thinkingBudget=0),
-        {"anthropic": Out({"thinking": {"type": "disabled"}})},
+        {
+            "chat": Out({"reasoning_effort": "none"}),
+            "anthropic": Out({"thinking": {"type": "disabled"}}),
+            "responses": Out({"reasoning.effort": "none"}),
+        },
         "claude-sonnet-4-5",
     ),
     Row(
