@@ -92,3 +92,18 @@ def test_a_second_user_agent_is_left_out(gateway, body: bytes) -> None:
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"not valid HTTP" not in answer
+
+
+def test_the_next_request_begins_where_the_body_of_a_refused_one_ends(gateway) -> None:
+    """The body comes after the response, when a new request could begin."""
+    body = b"\r\nuser-agent: one\r\nuser-agent: two\r\n\r\n"
+    head = b"POST /health HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+    host, port = gateway.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        client.sendall(head)
+        refused = client.recv(65536)
+        client.sendall(body + b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        answer = client.recv(65536)
+
+    assert refused.startswith(b"HTTP/1.1 405 ")
+    assert answer.startswith(b"HTTP/1.1 200 ")

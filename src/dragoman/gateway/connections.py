@@ -33,20 +33,22 @@ _HEAD_SECONDS: Final = 30.0  # for the head of a request, from the connection or
 _SURPLUS_SECONDS: Final = 5.0  # the same, for a client that only gets a 503
 _REFUSED_SECONDS: Final = 1.0  # to read the 503, for a client whose request is not read
 _SURPLUS: Final = 64  # connections beyond `max_connections`, where descriptors are not limited
-_AGENT: Final = re.compile(rb"\r\nuser-agent:[^\r\n]*", re.IGNORECASE)
+_AGENT: Final = re.compile(rb"\r\nuser-agent:", re.IGNORECASE)
+_OTHER_NAME: Final = b"\r\nsame-agent:"  # of the same length
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def _with_one_agent(data: bytes) -> bytes:
-    """Return the beginning of a request without a second `user-agent`.
+    """Return the beginning of a request with another name for a second `user-agent`.
 
-    pydantic-ai sends two with Google's SDK, and the HTTP parser refuses that.
+    pydantic-ai sends two with Google's SDK, and the HTTP parser refuses that.  The number of bytes stays: should
+    they be the rest of an earlier body, the next request begins where a proxy in front sees it.
     """
     found = [*_AGENT.finditer(data, 0, max(0, data.find(b"\r\n\r\n")))]
-    for again in reversed(found[1:]):
-        data = data[: again.start()] + data[again.end() :]
+    for again in found[1:]:
+        data = data[: again.start()] + _OTHER_NAME + data[again.end() :]
     return data
 
 
