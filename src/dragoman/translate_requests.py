@@ -16,6 +16,7 @@ from dragoman.context import Target
 from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.decoding import decode, valid_utf8
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import MARK, check_needed, returns_search
 from dragoman.dialects.tool_policy import must_narrow, narrowed
@@ -344,8 +345,8 @@ def _forward(
     if declared and choice in fields and "tools" not in fields:
         del fields[choice]
         losses += (Loss("tool_choice_dropped", f"$.{choice}"),)
-    fields["model"] = Raw(msgspec.json.encode(target.model))
-    return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+    fields["model"] = Raw(encode(target.model))
+    return TranslatedRequest(encode(fields), request, losses)
 
 
 def _limited_ids(request: Request, profile: Profile) -> Collection[str]:
@@ -420,7 +421,7 @@ def _leads_back(
         return False
     front = decode(_ELEMENTS, own[name])[:more]
     for fields in {id(one): one for one in (before, fresh)}.values():
-        fields[name] = Raw(msgspec.json.encode([*front, *decode(_ELEMENTS, fields[name])]))
+        fields[name] = Raw(encode([*front, *decode(_ELEMENTS, fields[name])]))
     return True
 
 
@@ -451,7 +452,7 @@ def _with_own_settings(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
             kept.pop(name, None)
         elif new[name] != old.get(name):
             kept[name] = new[name]
-    return Raw(msgspec.json.encode(kept))
+    return Raw(encode(kept))
 
 
 def _concerns(loss: Loss, fields: Collection[str]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import io
+import json
 import time
 import warnings
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.support.asking import post
 from tests.support.event_loops import OnLoop
 from tests.support.gateway import settings_for, stand
 from tests.support.recordings import recorded, recording_gateway
-from tests.support.simulator import WEATHER, question
+from tests.support.simulator import WEATHER, question, wire
 from tests.support.waiting import until
 
 
@@ -53,6 +54,18 @@ def test_a_long_exchange_that_may_be_a_problem_is_held_up_to_the_limit(tmp_path:
     (one,) = recorded(tmp_path)
     assert one.outcome is not None
     assert one.outcome.dropped > 64 * 1024
+
+
+def test_half_a_character_in_a_request_costs_no_recording(tmp_path: Path) -> None:
+    """The warning about the tool has its type, which text in UTF-8 cannot hold."""
+    _, body = wire("chat", question("chat", "chat/plain", tools=[WEATHER]))
+    body["tools"][0]["type"] = "\ud83dfunction"
+    with recording_gateway(tmp_path, when="always") as found:
+        response = post(found, "chat", json.dumps(body).encode())
+    (one,) = recorded(tmp_path)
+
+    assert 400 == response.status_code  # from the simulator, which knows no such tool
+    assert one.outcome is not None
 
 
 def test_a_header_that_is_not_utf8_costs_no_recording(tmp_path: Path) -> None:

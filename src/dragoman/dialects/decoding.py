@@ -38,6 +38,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        data = bytes(data)  # of a `Raw`, which lacks the methods
         repaired = data.decode("utf-8", "replace").encode()
         if repaired == data and not _SURROGATE.search(data):
             raise NotJsonError(f"not valid JSON: {error}") from None

@@ -31,6 +31,14 @@ def one_line(raw: Raw) -> bytes:
     return data.translate(None, b"\r\n") if b"\n" in data or b"\r" in data else data
 
 
+def compact(data: bytes) -> bytes:
+    """Return JSON text without blanks between its tokens."""
+    try:
+        return msgspec.json.format(data, indent=-1)
+    except msgspec.DecodeError:  # half of a surrogate pair: only line ends are removed
+        return one_line(Raw(data))
+
+
 def utf8(text: str) -> bytes:
     """Return text in UTF-8; halves of a surrogate pair are joined, and a half alone becomes U+FFFD."""
     return join_surrogates(text).encode()

@@ -134,7 +134,7 @@ def expanded(
         raise TooLargeError("max_request_bytes", limits.max_request_bytes)
     fields = {name: raw for name, raw in asked.fields.items() if name != "previous_response_id"}
     fields["input"] = Raw(b"[%b]" % b",".join(items))
-    return msgspec.json.encode(fields)
+    return encode(fields)
 
 
 def unknown_previous(response_id: str) -> MalformedError:
@@ -206,8 +206,8 @@ def exchanged(request_body: bytes, response: bytes) -> Exchanged | None:
     shared = {name: fields.pop(name) for name in _SHARED if name in fields}
     return Exchanged(
         response_id,
-        msgspec.json.encode(fields),
-        msgspec.json.encode(shared),
+        encode(fields),
+        encode(shared),
         tuple(_kept_items(_input_items(asked.input))),
         tuple(_kept_items(output)),
     )
@@ -342,7 +342,7 @@ def _listed(response_id: str, items: Sequence[bytes]) -> list[Item]:
             fields.setdefault("status", Raw(b'"completed"'))
         if kind == "message" and bytes(fields.get("content", _NULL))[:1] == b'"':
             fields["content"] = _as_parts(fields["content"], head.role)
-        listed.append(Item(msgspec.json.encode(fields), item_id))
+        listed.append(Item(encode(fields), item_id))
     return listed
 
 

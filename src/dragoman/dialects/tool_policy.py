@@ -304,4 +304,4 @@ def _any_tool(own: bytes, any_tool: bytes) -> Raw:
         return Raw(any_tool)
     kept = decode(_FIELDS, own)
     kept.pop("name", None)
-    return Raw(msgspec.json.encode(kept | decode(_FIELDS, any_tool)))
+    return Raw(encode(kept | decode(_FIELDS, any_tool)))

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, cast
 
-import msgspec
 from aiohttp import web
 
 from dragoman._version import __version__
 from dragoman.context import Exchange
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.encoding import encode
 from dragoman.gateway.config.settings import Record
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.globs import Glob
@@ -42,7 +42,6 @@ _PIPE_BYTES: Final = 1024 * 1024  # that the system holds: the most that Linux a
 _STOP_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0  # a writer that ends earlier is started again later each time
 _LONGEST_PAUSE: Final = 60.0  # seconds before such a start
-_JSON: Final = msgspec.json.Encoder()
 
 
 class Recorder:
@@ -335,7 +334,7 @@ class ExchangeRecording:
             status=status,
             headers=dict(headers),
         )
-        self._add(frame, b"" if translation is None else _JSON.encode(translation))
+        self._add(frame, b"" if translation is None else encode(translation))
 
     def read(self, data: bytes) -> None:
         """Record bytes of the upstream; none at the end of its answer."""
@@ -381,7 +380,7 @@ class ExchangeRecording:
             status=record.status,
             dropped=self._dropped,
         )
-        recorder.send(end, _JSON.encode(record))
+        recorder.send(end, encode(record))
 
     def _now(self) -> float:
         """Return milliseconds since the request was read."""

@@ -24,7 +24,9 @@ from msgspec import Raw, Struct
 from yarl import URL
 
 from dragoman.dialects import dialect
+from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import TokenCounting
+from dragoman.dialects.encoding import encode
 from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.gateway.config.settings import Route, Upstream
 from dragoman.gateway.heavy import HeavyWork
@@ -180,8 +182,8 @@ def server_root(base_url: str) -> str:
 
 
 def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
-    kept = {name: raw for name, raw in _FIELDS.decode(body).items() if name in fields}
-    return msgspec.json.encode(kept | more)
+    kept = {name: raw for name, raw in decode(_FIELDS, body).items() if name in fields}
+    return encode(kept | more)
 
 
 # --- the upstream's responses ---

@@ -7,6 +7,7 @@ import msgspec
 
 from dragoman.context import Exchange
 from dragoman.dialects import dialect
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.framing import StreamReader
 from dragoman.envelopes import Sealer
 from dragoman.profiles import profile
@@ -85,7 +86,7 @@ def _case(recording: Recording, attempt: AttemptRecord) -> dict[str, bytes]:
     seen = (
         f"Seen in the exchange {recording.opening.id}, recorded by {recording.opening.program}.\n"
     )
-    events = b",\n".join(map(msgspec.json.encode, _events(recording, how, stream)))
+    events = b",\n".join(map(encode, _events(recording, how, stream)))
     return {
         "stream.sse": stream,
         "setup.json": msgspec.json.format(msgspec.json.encode(setup), indent=2) + b"\n",

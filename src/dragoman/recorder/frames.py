@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from dragoman.dialects.encoding import encode
 from dragoman.redaction import Secrets
 from dragoman.turn.events import DeltaRun, Event, Fault, TextDelta
 
@@ -110,7 +111,6 @@ Frame: TypeAlias = Policy | Begin | Ask | Answered | Came | Meant | Ended | Sent
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[list[Frame], list[int]])
-_EVENTS: Final = msgspec.json.Encoder()
 
 
 def encode_batch(batch: Sequence[Frame], payloads: Sequence[bytes]) -> list[bytes]:
@@ -140,7 +140,7 @@ def _clean(value: object) -> object:
 def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
     """Return the frame of events and its bytes, a run as its deltas."""
     if DeltaRun not in map(type, events):
-        return Meant(exchange), _EVENTS.encode(events)
+        return Meant(exchange), encode(events)
     parts: list[bytes] = []
     start = end = longest = 0
     size = 1  # the bracket
@@ -150,9 +150,9 @@ def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes
             if len(one.bodies) > longest:
                 longest, start, end = len(one.bodies), size, size + len(part)
         elif type(one) is DeltaRun:
-            part = _EVENTS.encode(one.deltas())[1:-1]
+            part = encode(one.deltas())[1:-1]
         else:
-            part = _EVENTS.encode(one)
+            part = encode(one)
         parts.append(part)
         size += len(part) + 1
     return Meant(exchange, start, end), b"[%b]" % b",".join(parts)

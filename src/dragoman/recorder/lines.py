@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Rendering
+from dragoman.dialects.encoding import encode
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.recorder.stalls import Gap
@@ -153,13 +154,12 @@ Line: TypeAlias = (
     Opening | Received | Attempt | Reply | Read | Events | Failed | Written | ExchangeOutcome
 )
 
-_ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
 def encode_line(line: Line) -> bytes:
     """Return a line with its line feed."""
-    return _ENCODER.encode(line) + b"\n"
+    return encode(line) + b"\n"
 
 
 def decode_line(data: bytes) -> Line:
@@ -173,7 +173,7 @@ def decode_line(data: bytes) -> Line:
 
 def encode_events(events: Iterable[Event]) -> list[Raw]:
     """Return events as a recording has them: text deltas one by one."""
-    return [Raw(_ENCODER.encode(event)) for event in expand_runs(events)]
+    return [Raw(encode(event)) for event in expand_runs(events)]
 
 
 class Cutter:

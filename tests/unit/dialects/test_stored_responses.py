@@ -300,6 +300,14 @@ def test_item_of_an_unknown_kind_is_listed_as_it_is() -> None:
     assert item["id"].startswith("item_")
 
 
+def test_half_a_character_in_a_request_is_stored_and_listed_as_a_replacement() -> None:
+    given = rb'[{"role":"user","content":"one","\ud83d":1}]'
+    (item,) = kept(given).input
+    body = item_list("resp_1", [item.body], Page())
+
+    assert json.loads(body)["data"][0]["\ufffd"] == 1
+
+
 def test_list_without_items_has_no_first_and_no_last() -> None:
     assert {
         "object": "list",

@@ -150,6 +150,14 @@ def test_h3_messages_are_counted_without_what_the_endpoint_refuses() -> None:
     assert b'{"type":"object","z":1.50,"a":1}' in question.body
 
 
+def test_half_a_character_is_no_obstacle_to_counting() -> None:
+    body = MESSAGES.replace(b'"model"', rb'"\ud83d":1,"model"', 1)
+
+    question = counting.count_question(dialect("anthropic").count_tokens, body, GENERIC)
+    assert question is not None
+    assert b"ud83d" not in question.body
+
+
 def test_h3_responses_are_counted_without_what_the_endpoint_refuses() -> None:
     body = msgspec.json.encode(
         {

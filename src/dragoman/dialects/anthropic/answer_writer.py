@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.errors import error_event
+from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode, escaped, one_line
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.sealing import seal
@@ -157,7 +158,7 @@ def is_unshown(opaque: Sequence[Opaque]) -> bool:
 
 def split_input(raw: Raw) -> tuple[bytes, bytes]:
     """Take the input out of a vendor-run call: clients expect it to be streamed."""
-    fields = _OBJECT.decode(one_line(raw))
+    fields = decode(_OBJECT, one_line(raw))
     given = fields.get("input")
     if given is None:
         return encode(fields), b""

@@ -296,7 +296,7 @@ class Blocks:
         fields |= {name: Raw(encode(text)) for name, text in block.content.items()}
         if not fields:
             return block.raw
-        return Raw(encode(_OBJECT.decode(block.raw) | fields))
+        return Raw(encode(decode(_OBJECT, block.raw) | fields))
 
     def _misnumber(self, detail: str) -> None:
         if not self._misnumbered:

@@ -68,10 +68,10 @@ def strip_billing_body(body: bytes) -> bytes:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return body  # its reader reports what is wrong with it
     if stripped:
-        fields["system"] = Raw(msgspec.json.encode(stripped))
+        fields["system"] = Raw(encode(stripped))
     else:
         del fields["system"]
-    return msgspec.json.encode(fields)
+    return encode(fields)
 
 
 def without_billing(text: str) -> str:
@@ -94,8 +94,8 @@ def _stripped_system(system: str | list[Raw]) -> str | list[Raw] | None:
     if not rest.strip():
         return system[1:]
     block = _BILLING_FIELDS.decode(system[0])
-    block["text"] = Raw(msgspec.json.encode(rest))
-    return [Raw(msgspec.json.encode(block)), *system[1:]]
+    block["text"] = Raw(encode(rest))
+    return [Raw(encode(block)), *system[1:]]
 
 
 # --- thinking -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dragoman.dialects.chat.schema import (
     UsageOut,
 )
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.encoding import escaped
+from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
@@ -56,7 +56,7 @@ from dragoman.turn.server_tools import ServerKind, ServerResult, SourceRef, host
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import ToolName, wire_name
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode_text: Final = msgspec.json.Encoder().encode
 
 # --- finish reasons and usage ---------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def call_state(state: Opaque, exchange: Exchange) -> bytes:
     data = state.data.encode()
     if exchange.keep_identity or not state.origin:
         return data
-    return b'%b,"%b":%b}' % (data[:-1], ORIGIN_FIELD.encode(), _encode(state.origin))
+    return b'%b,"%b":%b}' % (data[:-1], ORIGIN_FIELD.encode(), encode(state.origin))
 
 
 def _entries_of(exchange: Exchange, block: Block) -> list[dict[str, Any]]:
@@ -252,7 +252,7 @@ def _without(fields: dict[str, Raw], own: frozenset[str], left: list[int]) -> di
 
 def written_fields(fields: dict[str, Raw]) -> bytes:
     """Return fields as they follow others in an object."""
-    return b"".join(b",%b:%b" % (_encode(name), bytes(fields[name])) for name in fields)
+    return b"".join(b",%b:%b" % (encode(name), bytes(fields[name])) for name in fields)
 
 
 def _scalars(fields: dict[str, Raw]) -> dict[str, Raw]:
@@ -419,7 +419,11 @@ class ChatWriter:
         self._check(event)
         if event.__class__ is TextDelta and event.logprobs is None:
             self._chars += len(event.text)
-            return b"%b%b}%b" % (self._text_head, _encode(event.text), self._tail)
+            try:
+                text = _encode_text(event.text)
+            except UnicodeEncodeError:
+                text = encode(event.text)
+            return b"%b%b}%b" % (self._text_head, text, self._tail)
         return self._write(event)
 
     def _run(self, run: DeltaRun) -> bytes:
@@ -442,7 +446,7 @@ class ChatWriter:
             case DeltaRun():
                 return self._run(event)
             case ArgsDelta(json=json):
-                return b"%b%b}}]}%b" % (self._args_head, _encode(json), self._tail)
+                return b"%b%b}}]}%b" % (self._args_head, encode(json), self._tail)
             case ReasoningDelta():
                 return self._reasoning(event)
             case TextDelta(text=text, logprobs=logprobs):
@@ -454,7 +458,7 @@ class ChatWriter:
             case InputDelta(text=text):
                 return self._input(text)
             case RefusalDelta(text=text):
-                return self._chunk(b'{"refusal":%b}' % _encode(text))
+                return self._chunk(b'{"refusal":%b}' % encode(text))
             case Opaque():
                 return self._state(event)
             case Citation():
@@ -490,7 +494,7 @@ class ChatWriter:
         who = completion_identity(event, self._exchange)
         self._first_fields = (
             b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b'
-            % (_encode(who.id), who.created, _encode(who.model))
+            % (encode(who.id), who.created, encode(who.model))
         )
         self._build_heads()
         first = self._chunk(b'{"role":"assistant","content":""}')
@@ -526,7 +530,7 @@ class ChatWriter:
                 made, found = write_image(event, self._images), found_sources(event)
                 if made is not None:
                     self._images += len(made)
-                    return self._chunk(b'{"images":%b}' % _encode(made)) if made else b""
+                    return self._chunk(b'{"images":%b}' % encode(made)) if made else b""
                 if found is None:
                     detail = event.vendor
                     self.losses.append(Loss("server_block_dropped", f"block {event.index}", detail))
@@ -545,7 +549,7 @@ class ChatWriter:
             # Clients run a call without any arguments, so even one that was cut at once has some.
             closing = ("" if self._input_begun else '{"input":"') + ('"}' if complete else "")
             if closing:
-                return b"%b%b}}]}%b" % (self._args_head, _encode(closing), self._tail)
+                return b"%b%b}}]}%b" % (self._args_head, encode(closing), self._tail)
         if self._last_kind is BlockKind.REASONING and self._with_details:
             return self._details()
         return b""
@@ -555,8 +559,8 @@ class ChatWriter:
         self._calls += 1
         self._input_begun = False
         self._shape = self._names.shape_of(event)
-        call_id = _encode(self._names.ids.of(event.index, event.call_id))
-        name = _encode(self._names.name_of(event))
+        call_id = encode(self._names.ids.of(event.index, event.call_id))
+        name = encode(self._names.name_of(event))
         head = b'{"tool_calls":[{"index":%d' % index
         if self._shape == "custom":
             self._args_head = self._head + head + b',"custom":{"input":'
@@ -574,13 +578,13 @@ class ChatWriter:
             if not self._input_begun:
                 self._input_begun = True
                 text = '{"input":"' + text
-        return b"%b%b}}]}%b" % (self._args_head, _encode(text), self._tail)
+        return b"%b%b}}]}%b" % (self._args_head, encode(text), self._tail)
 
     def _text_with_records(self, text: str, records: bytes) -> bytes:
         self._chars += len(text)
         return b'%b%b},"logprobs":{"content":%b,"refusal":null}%b' % (
             self._text_head,
-            _encode(text),
+            encode(text),
             records,
             self._tail,
         )
@@ -602,7 +606,7 @@ class ChatWriter:
     def _reasoning_text(self, text: str) -> bytes:
         if not self._fields:
             return b""
-        encoded = _encode(text)
+        encoded = encode(text)
         return self._chunk(b"{%b}" % b",".join(field + encoded for field in self._fields))
 
     def _state(self, event: Opaque) -> bytes:
@@ -622,7 +626,7 @@ class ChatWriter:
         if not entries:
             return b""
         self._detail_index += len(entries)
-        return self._chunk(b'{"reasoning_details":%b}' % _encode(entries))
+        return self._chunk(b'{"reasoning_details":%b}' % encode(entries))
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -641,16 +645,16 @@ class ChatWriter:
             self.losses.append(Loss("server_block_dropped", detail="a search without sources"))
         if self._annotations:
             # In one piece: clients cannot join lists whose entries have no index.
-            out = self._chunk(b'{"annotations":%b}' % _encode(self._annotations))
+            out = self._chunk(b'{"annotations":%b}' % encode(self._annotations))
         out += b'%b{},"finish_reason":%b%b}]%b}\n\n' % (
             self._head,
-            _encode(finish_word(event.reason)),
+            encode(finish_word(event.reason)),
             written_fields(self._foreign.choice),
             written_fields(_lists(self._foreign.chunk)),
         )
         request = self._exchange.request
         if self._usage is not None and (request is None or request.include_usage):
             foreign = self._foreign.usage
-            usage = _encode(write_usage(self._usage, foreign))[:-1] + written_fields(foreign)
+            usage = encode(write_usage(self._usage, foreign))[:-1] + written_fields(foreign)
             out += b'%b],"usage":%b}}\n\n' % (self._whole_head, usage)
         return out + DONE

@@ -21,6 +21,7 @@ from dragoman.dialects.chat.schema import (
     is_given,
 )
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.turn.answer import Block
@@ -434,7 +435,7 @@ def _name_and_input(delta: CallDelta) -> tuple[str, str]:
     arguments = delta.function.arguments
     # Case: chat/t8_arguments_as_object.
     if isinstance(arguments, dict):
-        arguments = msgspec.json.encode(arguments).decode()
+        arguments = encode(arguments).decode()
     return join_surrogates(delta.function.name or ""), arguments or ""
 
 

@@ -30,7 +30,7 @@ from dragoman.dialects.chat.schema import (
     CustomCallOut,
     FunctionCallOut,
 )
-from dragoman.dialects.encoding import escaped
+from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, OpaqueKind
@@ -65,7 +65,7 @@ def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes
 
 def _with(value: Struct, fields: dict[str, Raw]) -> Raw:
     """Return an object with more fields behind its own."""
-    encoded = msgspec.json.encode(value)
+    encoded = encode(value)
     return Raw(encoded[:-1] + written_fields(fields) + b"}" if fields else encoded)
 
 

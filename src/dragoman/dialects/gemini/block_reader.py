@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import compact, encode
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.gemini.schema import (
     NO_RAW,
@@ -235,9 +235,9 @@ class Blocks:
         if raw[:1] == b'"':
             # Case: gemini/arguments_as_a_string.
             self._assembler.loss("args_as_text", f"call {self._count}")
-            return _TEXT.decode(raw) or "{}"
+            return decode(_TEXT, raw) or "{}"
         if b"\n" in raw or b"\r" in raw:
-            raw = msgspec.json.format(raw, indent=-1)
+            raw = compact(raw)
         return raw.decode("utf-8", "replace")
 
     # --- signatures -------------------------------------------------------------------------------

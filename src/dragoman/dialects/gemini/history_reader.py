@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.decoding import decode, decode_at, decode_fields, valid_utf8
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.encoding import compact, encode
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, read_mcp, signature_data
 from dragoman.dialects.gemini.schema import (
     MCP_ID,
@@ -643,4 +643,4 @@ def _shown(raw: Raw) -> str:
         return decode(_TEXT, bytes(raw))
     if bytes(raw) == b"null":
         return ""
-    return encode(Raw(msgspec.json.format(valid_utf8(bytes(raw)), indent=-1))).decode()
+    return compact(valid_utf8(bytes(raw))).decode()
