@@ -7,7 +7,7 @@ import time
 import pytest
 from tools.fuzz import kept_bodies
 from tools.fuzz.judge import COSTS, Cost, judge, judge_growth
-from tools.fuzz.kept_text import find_lost
+from tools.fuzz.kept_text import find_lost, find_unwritten
 from tools.fuzz.targets import TARGETS, Choice, Target
 
 from dragoman.answer_reader import AnswerReader
@@ -131,6 +131,16 @@ def test_a_delta_that_is_missing_is_noticed(dialect: str, kind: type) -> None:
 
     # Some streams have content only where `find_lost` does not look, such as a list of reasoning details.
     assert noticed >= max(1, len(plain_cases(dialect, kind)) // 2)
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_a_text_that_a_client_does_not_read_is_noticed(dialect: str) -> None:
+    for case in plain_cases(dialect, TextDelta):
+        events = [one for one in case.events if not isinstance(one, Loss)]
+        at = next(at for at, event in enumerate(events) if isinstance(event, TextDelta))
+
+        assert "" == find_unwritten(events, events)
+        assert find_unwritten(events, [*events[:at], *events[at + 1 :]])
 
 
 def test_missing_text_is_excused_by_a_loss_or_a_failure_that_names_it() -> None:

@@ -1,4 +1,4 @@
-"""Judges whether a reader kept the text of a stream: what the model wrote must be in the events.
+"""Judges whether the text of a stream is kept: what the model wrote must be in the events, and in what a client reads.
 
 The text is taken out of the stream with the standard library alone, from the one place where each dialect documents
 it.  Nothing is repaired and no event is interpreted with the help of another, so this shares neither code nor ideas
@@ -61,6 +61,13 @@ def find_lost(dialect: str, stream: bytes, events: Sequence[Event]) -> str:
     if "block_index_fixed" in codes:  # calls are not what their numbers say
         arguments = [one._replace(call=object()) for one in arguments]
     return _lost_arguments(arguments, events)
+
+
+def find_unwritten(events: Sequence[Event], read: Sequence[Event]) -> str:
+    """Return the first text of an answer that is not in what a client reads of it."""
+    texts = [one.text for one in events if isinstance(one, TextDelta)]
+    lost = _absent([part for one in texts for part in _UNSURE.split(one)], _joined(read, TextDelta))
+    return "".join(lost)
 
 
 def _absent(wanted: Iterable[str], text: str) -> list[str]:

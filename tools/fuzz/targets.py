@@ -136,11 +136,13 @@ def _directions(choice: Choice) -> tuple[str, str]:
 
 def _stream(choice: Choice) -> None:
     source, target = _directions(choice)
-    _keep_text(source, choice)
+    events = _keep_text(source, choice)
     whole = _translated(source, target, [choice.data])
     cut = _translated(source, target, choice.pieces())
     if source == target:
         return  # forwarded bytes are forwarded as they arrive
+    if events:
+        _keep_written(source, target, choice, events)
     checker = Checker(target)
     violations = checker.feed(whole[0]) + checker.close()
     excused = _HALF_CALL if _INCOMPLETE & whole[1] else frozenset()
@@ -154,7 +156,8 @@ def _translated(source: str, target: str, pieces: Iterable[bytes]) -> tuple[byte
     return written, {loss.code for loss in translator.losses}
 
 
-def _keep_text(source: str, choice: Choice) -> None:
+def _keep_text(source: str, choice: Choice) -> list[Event]:
+    """Return the events of an answer; none if it is refused."""
     reader = AnswerReader(source=source, native_format="none", seed="s")
     events: list[Event] = []
     try:
@@ -162,9 +165,18 @@ def _keep_text(source: str, choice: Choice) -> None:
             events += reader.feed(piece)
         events += reader.close()
     except ProtocolError:
-        return
+        return []
     lost = kept_text.find_lost(source, choice.data, events)
     assert not lost, f"the events lack {lost}"
+    return events
+
+
+def _keep_written(source: str, target: str, choice: Choice, events: list[Event]) -> None:
+    translator = Translator(source=source, target=target, native_format="none", seed="s")
+    written = b"".join(map(translator.feed, choice.pieces())) + translator.close()
+    reader = AnswerReader(source=target, native_format="none", seed="s")
+    lost = kept_text.find_unwritten(events, [*reader.feed(written), *reader.close()])
+    assert not lost, f"the client's stream lacks {lost!r}"
 
 
 def _body(choice: Choice) -> None:
@@ -181,7 +193,8 @@ def _request(choice: Choice) -> None:
     source, target = _directions(choice)
     translated, status = None, 200
     try:
-        translated = translate_request(choice.data, source=source, target=target)
+        # Within a dialect, a request is forwarded unchanged if its model keeps its name.
+        translated = translate_request(choice.data, source=source, target=target, model="m")
     except DragomanError as error:
         status = error.http_status
     assert status in (200, 400, 413)
