@@ -1,5 +1,6 @@
 """The probe itself: it measures how long a server keeps its clients waiting."""
 
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -34,7 +35,7 @@ def test_probe_reports_the_slowest_answer_alone() -> None:
     url = f"http://127.0.0.1:{server.server_port}"
     try:
         idle = idle_gap(url)
-        with probing(url) as probe:
+        with probing(url, os.getpid()) as probe:
             time.sleep(0.2)
             Slow.blocked = True
             time.sleep(0.2)
@@ -44,5 +45,6 @@ def test_probe_reports_the_slowest_answer_alone() -> None:
         thread.join(60)
 
     assert 1 <= probe.worst < 60
+    assert 0.5 < probe.worst_busy  # a server that sleeps serves no other client
     assert idle < probe.worst
     assert probe.asked > 1

@@ -1,8 +1,8 @@
 """No request and no answer within its limits keeps the gateway from its other clients.
 
 Each case runs against a gateway process while a probe asks for `/health` every 10 ms.  The slowest answer of all
-cases is printed at the end of the run, and how much of it was the gateway's own work.  That part is judged; the
-rest is the time for which other programs ran.
+cases is printed at the end of the run, and how much of it was the gateway's own time: that is judged, whether the
+gateway worked or slept.  For the rest other programs ran.
 """
 
 import gzip

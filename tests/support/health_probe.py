@@ -5,10 +5,11 @@ The slowest answer shows for how long something else kept the gateway's event lo
     with probing(served.url, served.process.pid) as probe:
         ...                      # the hostile case
     probe.worst                  # seconds
-    probe.worst_busy             # of them, seconds for which the gateway itself used a processor
+    probe.worst_busy             # of them, seconds for which no other program made the gateway wait
 
-On a machine that many programs share an answer is slow because others run; the time for which the gateway
-itself was running while the probe waited is what it would have taken on an idle machine.
+On a machine that many programs share an answer is slow because others run.  The kernel counts for how long the
+threads of the gateway and of the probe were ready to run and did not: the rest is what the answer would have taken
+on an idle machine, whether the gateway used a processor or slept.
 
 The module runs as the probing process too, so it imports nothing but the standard library at its top.
 """
@@ -34,7 +35,7 @@ class Probe:
 
     def __init__(self) -> None:
         self.worst = 0.0  # seconds of the slowest answer
-        self.worst_busy = 0.0  # the most processor time of the gateway during one question
+        self.worst_busy = 0.0  # the longest one, without the time for which other programs ran
         self.asked = 0  # how many answers came
 
 
@@ -47,7 +48,7 @@ class Gap(NamedTuple):
 
     def __str__(self) -> str:
         worst, busy, idle = (round(one * 1000) for one in (self.worst, self.busy, self.idle))
-        return f"worst gap {worst} ms, {busy} ms of it the gateway's own work; idle {idle} ms"
+        return f"worst gap {worst} ms, {busy} ms of it the gateway's own time; idle {idle} ms"
 
 
 @contextmanager
@@ -98,15 +99,23 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _busy(process: str) -> float:
-    """Return the seconds for which the threads of a process have run; those that ended do not count."""
-    ran = 0
+class _Times(NamedTuple):
+    """Seconds of the threads of a process; those that ended do not count."""
+
+    ran: float
+    ready: float  # and did not run
+
+
+def _times(process: str) -> _Times:
+    ran = ready = 0
     for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
         try:
-            ran += int(thread.read_text().split()[0])
+            one = thread.read_text().split()
         except FileNotFoundError:
             continue  # it has just ended
-    return ran / 1e9
+        ran += int(one[0])
+        ready += int(one[1])
+    return _Times(ran / 1e9, ready / 1e9)
 
 
 def _main(url: str, process: str) -> None:
@@ -119,11 +128,13 @@ def _main(url: str, process: str) -> None:
         _ask(connection, request)
         _say("ready")
         while not ended.wait(_EVERY):
-            began, ran = time.monotonic(), _busy(process)
+            began, before, own = time.monotonic(), _times(process), _times("self")
             _ask(connection, request)
             gap = time.monotonic() - began
+            after = _times(process)
+            others = after.ready - before.ready + _times("self").ready - own.ready
             # Without the kernel's count the whole gap is taken for the gateway's.
-            busy = min(gap, _busy(process) - ran) if ran else gap
+            busy = min(gap, max(after.ran - before.ran, gap - others))
             worst, busiest = max(worst, gap), max(busiest, busy)
             asked += 1
     _say(json.dumps({"worst": worst, "busy": busiest, "asked": asked}))
