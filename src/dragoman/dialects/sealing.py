@@ -39,7 +39,7 @@ def seal(
 
 
 class Opened:
-    """What a field that may hold an envelope turned out to hold."""
+    """The reasoning state that a field of the history holds, from an envelope or from the vendor itself."""
 
     def __init__(self, state: OpaqueState | None, text: str, call_id: str = "") -> None:
         self.state = state  # None: nothing usable

@@ -82,7 +82,7 @@ def base_kind(kind: str) -> str:
 
 
 def kind_of(vendor_type: str) -> ServerKind:
-    """Return what a tool of this type does."""
+    """Return the kind of a vendor-run tool from the type that its vendor gives it."""
     return _KINDS.get(base_kind(vendor_type), ServerKind.OTHER)
 
 
@@ -105,7 +105,7 @@ class _Location(Struct, gc=False):
 
 
 class _Options(Struct, gc=False):
-    """The options of all vendors; no name means two things."""
+    """The options of all vendors in one type: no name has two meanings among them."""
 
     max_uses: int | None = None
     allowed_domains: list[str] | None = None

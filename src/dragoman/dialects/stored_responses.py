@@ -190,7 +190,7 @@ class Exchanged(Struct, frozen=True):
 
 
 def exchanged(request_body: bytes, response: bytes) -> Exchanged | None:
-    """Return what is kept of an expanded request and its answer; None if nothing is to be.
+    """Return the pieces to store of an expanded request and its answer; None if nothing is stored.
 
     Raises:
         MalformedError: one of them is not what it should be.

@@ -235,7 +235,7 @@ def parallel_flag(
 def forced_tool_with_thinking(
     request: Request, profile: Profile, losses: list[Loss]
 ) -> Literal["downgrade", "disable_thinking"]:
-    """Return which of the two gives way, at an upstream that refuses both in one request.
+    """Return whether the forced tool or the thinking is given up, for an upstream that refuses both in one request.
 
     Raises:
         UntranslatableError: the profile wants the client to decide.

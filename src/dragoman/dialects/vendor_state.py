@@ -121,7 +121,7 @@ def _named_by_field(name: str, value: Any, path: str) -> Iterator[Reference]:
 
 
 def _named_by_item(item: _Pairs, path: str) -> Iterator[Reference]:
-    """Return what an item of Responses input refers to: an item that is only named, or brings only labels."""
+    """Yield a reference for an item of Responses input without content: its id names a stored item."""
     if path.rpartition("[")[0] != "$.input":
         return
     fields = dict(item)

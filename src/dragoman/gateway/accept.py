@@ -272,7 +272,7 @@ def with_note(request: Request, loop: Loop) -> Request:
 
 
 def loop_fault(loop: Loop) -> Fault:
-    """Return the refusal of a request that would go on with a loop."""
+    """Return the refusal of a request whose history ends with repeated calls."""
     message = (
         f"stopped by the gateway: {loop.description}, with the same arguments and the same results;"
         " explain how to continue, or change `loops` under [guards]"

@@ -57,7 +57,7 @@ class Waiter:
         self.ended: bool = False
 
     def end(self) -> None:
-        """Let it wait no longer: the gateway is shutting down."""
+        """End the wait, because the gateway shuts down."""
         self.ended = True
         self.woken.set()
 

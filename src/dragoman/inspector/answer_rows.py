@@ -193,7 +193,7 @@ def _row(  # noqa: PLR0913 -- the fields of a row
 
 
 def _bare(frame: Frame) -> tuple[str, str]:
-    """Return kind and text of an event that means nothing to the reader."""
+    """Return kind and text of an event that the dialect's reader ignores."""
     if not frame.data:
         return "comment", frame.raw[: 2 * TEXT_CHARS].decode("utf-8", "replace").strip()
     data = frame.data[: 4 * TEXT_CHARS]

@@ -96,7 +96,7 @@ class _Run(Struct):
 
 
 def parse(question: Question) -> dict[str, Any]:
-    """Return what an input means.
+    """Parse an input, and return what the page shows of it.
 
     Raises:
         PlaygroundError: the input is too large, or a name or the tools are not known.

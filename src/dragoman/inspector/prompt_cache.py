@@ -42,7 +42,7 @@ class Excerpt(Struct, frozen=True):
 
 
 class Billed(Struct, frozen=True):
-    """The tokens of a turn and what they cost together."""
+    """The token counts of a turn, and their total cost."""
 
     fresh: float
     cached: float

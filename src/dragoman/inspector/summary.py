@@ -258,7 +258,7 @@ def _level(record: LogRecord, problems: Sequence[Problem]) -> Level:
 
 
 def _problems(record: LogRecord, stalls: Sequence[Gap]) -> Iterator[Problem]:
-    """Yield what is worth a look, the worst first."""
+    """Yield the problems of an exchange, the most serious first."""
     failed = record.status >= 400 or bool(record.error)
     tried = list(dict.fromkeys(one.partition(" ")[0] for one in record.failures))
     if record.error_code == TRUNCATED:

@@ -52,7 +52,7 @@ _DISPLAY: Final = {"summary": "summarized", "none": "omitted"}
 
 
 class Plan(Struct, frozen=True):
-    """What is asked of the upstream."""
+    """The settings of a written request that concern thinking."""
 
     thinking: schema.Thinking | None = None
     effort: str | None = None
@@ -305,7 +305,7 @@ class _Encoder:
         return {"service_tier": _SERVICE_TIERS[tier]}
 
     def _extensions(self) -> dict[str, Raw]:
-        """Fields of the client's own dialect: given back to this one, lost for the others."""
+        """Return the client's other fields if its dialect is this one; else report them as lost."""
         request = self._request
         if request.dialect == "anthropic":
             return {name: request.extensions[name] for name in sorted(request.extensions)}
@@ -443,7 +443,7 @@ _BLOCK_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def without_instructions(messages: Raw) -> tuple[Raw, tuple[Loss, ...]]:
-    """Make each instruction marked text of the user's; return the messages and what was done."""
+    """Turn each instruction between messages into marked text of the user; return the messages and the losses."""
     raws = decode(_MESSAGES, messages)
     read = [decode_at(_MESSAGE, raw, f"$.messages[{at}]") for at, raw in enumerate(raws)]
     losses = tuple(

@@ -251,7 +251,7 @@ def _without(fields: dict[str, Raw], own: frozenset[str], left: list[int]) -> di
 
 
 def written_fields(fields: dict[str, Raw]) -> bytes:
-    """Return fields as they follow others in an object."""
+    """Return fields as JSON that continues an object: each begins with a comma."""
     return b"".join(b",%b:%b" % (encode(name), bytes(fields[name])) for name in fields)
 
 
@@ -291,7 +291,7 @@ _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def completion_identity(start: Start, exchange: Exchange) -> Identity:
-    """Return what every chunk says of its answer; an id of this dialect stays if no seed replaces it."""
+    """Return the fields that all chunks of an answer share; an id of this dialect stays if no seed replaces it."""
     who = identity_of(start, exchange, prefix="chatcmpl-", what="answer")
     own = start.id.startswith("chatcmpl-") and not exchange.seed
     return structs.replace(who, id=start.id) if own else who

@@ -334,7 +334,7 @@ class Calls:
         return call
 
     def _note_misnumbered(self, call: _Call, index: int | None) -> None:
-        """Report once that a client which goes by the peer's numbers would mix calls up."""
+        """Report once that the peer's indexes do not distinguish its calls: they are written with other indexes."""
         if not self._misnumbered:
             self._misnumbered = True
             given = "none" if index is None else str(index)

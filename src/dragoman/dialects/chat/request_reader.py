@@ -170,7 +170,7 @@ def _searched(tools: Sequence[Tool]) -> frozenset[str]:
 
 
 def _decode_settings(fields: dict[str, Raw]) -> RequestIn:
-    """Decode all but what is large: messages and tools are looked at only once."""
+    """Decode the fields of a request but its messages and tools, which are large and are decoded elsewhere."""
     small = fields.copy()
     small.pop("tools", None)
     if "messages" in small:

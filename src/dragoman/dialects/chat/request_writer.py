@@ -99,7 +99,7 @@ def _openrouter(
 
 
 def _report_switch(request: Request, thinking: ReasoningSettings, losses: list[Loss]) -> None:
-    """Report an effort or a budget of which an upstream learns only that thinking is on."""
+    """Report an effort or a budget for an upstream that can only switch thinking on."""
     if is_off(thinking):
         return
     if thinking.effort:
@@ -298,7 +298,7 @@ class _Encoder:
             body["metadata"] = request.metadata
 
     def _extend(self, body: dict[str, object]) -> None:
-        """Add what has no counterpart in `Request`: the client's own fields, and the profile's."""
+        """Add fields without a counterpart in `Request`: a Chat client's other fields, and those of the profile."""
         if not self._native:
             report_foreign_fields(self._request, self.losses)
         else:

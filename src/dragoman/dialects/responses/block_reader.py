@@ -55,7 +55,7 @@ _MOST_UNNAMED: Final = (
 
 
 class StreamItem:
-    """One item, from its first word to its last."""
+    """The state of one item of the answer, from its first event to the finished response."""
 
     def __init__(self, key: int, kind: str) -> None:
         self.key = key  # its number in the order of arrival
@@ -70,7 +70,7 @@ class StreamItem:
 
 
 class Items:
-    """All items of one answer, found by id, call id or index, whichever their peer keeps to."""
+    """All items of one answer, found by id, call id or index: peers differ in which of these they keep constant."""
 
     def __init__(self) -> None:
         self._all: list[StreamItem] = []
@@ -237,7 +237,7 @@ class Pieces:
         return self._refusing and not self._has_text and not self.assembler.has_calls
 
     def finish(self, item: StreamItem, out: OutputItem, raw: Raw) -> None:
-        """Take what a finished item says and its events did not."""
+        """Add the content of a finished item that its events did not contain."""
         item.done = True
         kind = out.type or item.type
         match kind:
@@ -440,7 +440,7 @@ class Pieces:
             item.held.append(fragment)
 
     def whole_args(self, item: StreamItem, text: str) -> None:
-        """Take arguments that come in one piece, unless they came already."""
+        """Add the complete arguments of a call, unless its deltas have brought them."""
         if self.halves:
             self.args(item, self._replacement())
         # Case: responses/b6_arguments_in_item_only.
@@ -468,7 +468,7 @@ class Pieces:
         )
 
     def _replacement(self) -> str:
-        """Return what takes the place of the half that is held."""
+        """Return a replacement for the half of a character that is held."""
         return "".join(text for _, text in self.halves.release())
 
     def _release_half(self) -> None:
@@ -500,14 +500,14 @@ def _block_kind(kind: str) -> BlockKind:
 
 
 class ReadTool(Struct, frozen=True):
-    """What an item of a vendor-run tool says."""
+    """The call and the result in an item of a vendor-run tool."""
 
     call: ServerCall
     result: ServerResult | None = None  # None: the item does not say what was found
 
 
 def read_server_item(raw: Raw) -> ReadTool | None:
-    """Return what a vendor-run tool was asked and found; None if only the vendor can read it."""
+    """Return the call and the result of a vendor-run tool; None if only the vendor can read its item."""
     item = decode_or_none(HOSTED_ITEM, raw)
     if item is None:
         return None

@@ -303,7 +303,7 @@ class MessageWriter:
         self._texts.append(text)
 
     def refuse(self, text: str) -> bytes:
-        """Add to the open refusal; one that is shown as text is text."""
+        """Add text to the open refusal, or to the open text if refusals are shown as text."""
         if self._kind == "output_text":
             return self.text(text)
         self._texts.append(text)

@@ -40,7 +40,7 @@ class ResponsesRequest(Request, frozen=True, kw_only=True):
     settings: dict[str, Raw] = {}  # every field but the history, as the client wrote it
 
     def outline(self) -> Request:
-        """Return what must be known of a request while it is answered."""
+        """Return the request without its conversation, for the time in which it is answered."""
         # As they are, the settings hold on to the bytes of the whole request.
         copied = {name: raw.copy() for name, raw in self.settings.items()}
         return structs.replace(super().outline(), settings=copied)

@@ -265,7 +265,7 @@ class _Encoder:
         return include
 
     def _extensions(self) -> None:
-        """Fields that only the client's own dialect has, and those that every request here gets."""
+        """Add the other fields of a Responses client, or report those of another client; add those of the profile."""
         request = self._request
         if request.dialect == "responses":
             for name, raw in request.extensions.items():

@@ -550,7 +550,7 @@ class RelayedItem(Struct, frozen=True):
 
 
 class RelayedEvent(Struct, frozen=True):
-    """What of a frame concerns the frames after it."""
+    """The fields of a forwarded frame on which later frames depend."""
 
     type: str = ""
     sequence_number: int | None = None
