@@ -35,8 +35,8 @@ _CREDENTIAL_TEXT: Final = r"""
       )
       (?!(?:bearer|basic)\s|\[redacted\])[^\s"',;&<>{}()]{6,}
 """
-# A password in an address.
-_ADDRESS_TEXT: Final = r"(?P<before>://)[^\s/@:]+:[^\s/@]+(?P<after>@)"
+# A password in an address.  No address has a quote or a backslash, which end a string of JSON.
+_ADDRESS_TEXT: Final = r"(?P<before>://)[^\s/@:\"\\]+:[^\s/@\"\\]+(?P<after>@)"
 _HOW: Final = re.IGNORECASE | re.VERBOSE
 _CREDENTIAL: Final = re.compile(_CREDENTIAL_TEXT, _HOW)
 _ADDRESS: Final = re.compile(_ADDRESS_TEXT)

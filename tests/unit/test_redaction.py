@@ -123,6 +123,19 @@ def test_every_kind_of_credential_is_overwritten_in_bytes(credential: str) -> No
     assert blotted == blotter.blot(data)  # from memory
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"home":"https://example.com","mail":"joe@example.com"}',
+        r'{"arguments":"{\"home\":\"https://example.com\",\"mail\":\"joe@example.com\"}"}',
+        '[{"text":"ssh://","logprobs":null},{"text":"git","logprobs":null},{"text":"@host"}]',
+    ],
+)
+def test_no_password_goes_on_in_the_next_string_of_json(text: str) -> None:
+    assert text.encode() == Blotter(()).blot(text.encode())
+    assert text == redact(text)
+
+
 @pytest.mark.parametrize("secret", KNOWN)
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_a_known_secret_is_overwritten_however_json_escapes_it(
