@@ -75,6 +75,16 @@ def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
         assert secret.encode() not in written
 
 
+def test_a_key_in_the_url_is_recorded_nowhere(tmp_path: Path) -> None:
+    """Clients of Gemini may send it there, and the gateway need not know it."""
+    asked = question("gemini", "chat/plain", f"My key is {CLIENT}.", stream=True)
+    with recording_gateway(tmp_path) as found:
+        post(found, "gemini", asked, params={"key": CLIENT})
+    (written,) = (file.read_text() for file in tmp_path.iterdir())
+    assert "My key is ****" in written
+    assert CLIENT not in written
+
+
 def test_the_oldest_recordings_are_deleted_beyond_the_limits(tmp_path: Path) -> None:
     with recording_gateway(tmp_path, max_files=3) as found:
         for _ in range(5):

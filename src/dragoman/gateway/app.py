@@ -19,7 +19,8 @@ from dragoman.gateway.keys import Holder
 from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.request_context import RequestContext, keys_in_url
+from dragoman.gateway.recording import keys_in_url
+from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.responses.vendor import compact
 from dragoman.gateway.runtime import Runtime
 from dragoman.turn.events import Fault, FaultKind

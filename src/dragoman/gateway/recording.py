@@ -29,6 +29,7 @@ from dragoman.recorder import frames
 from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
 from dragoman.turn.events import Event, Fault
+from dragoman.turn.request import DialectName
 
 if sys.platform == "linux":
     import fcntl
@@ -307,6 +308,7 @@ class ExchangeRecording:
             headers=dict(http.headers),
             at=self._now(),
             owner=owner,
+            keys=tuple(keys_in_url(http, dialect)),
         )
         self._add(frame, body)
 
@@ -409,6 +411,12 @@ class ExchangeRecording:
             self._recorder.held_bytes += self._size - self._counted
             self._counted = self._size
         return True
+
+
+def keys_in_url(http: web.BaseRequest, spoken: DialectName) -> list[str]:
+    """Return the keys in a request's URL, in a dialect whose clients may put one there."""
+    names = find_dialect(spoken).key_parameters
+    return [key for name in names for key in http.query.getall(name, ()) if key]
 
 
 def _without_keys(http: web.BaseRequest, spoken: str) -> str:

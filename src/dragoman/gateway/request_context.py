@@ -321,12 +321,6 @@ def _described(loss: Loss) -> str:
     return f"{loss.code}{place}{detail}"
 
 
-def keys_in_url(http: web.BaseRequest, spoken: DialectName) -> list[str]:
-    """Return the keys in a request's URL, in a dialect whose clients may put one there."""
-    names = dialect(spoken).key_parameters
-    return [key for name in names for key in http.query.getall(name, ()) if key]
-
-
 class AcceptedRequest:
     """A client's request that may go upstream: the one holder of its body until the response begins."""
 

@@ -46,6 +46,7 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
     headers: dict[str, str]
     at: float
     owner: str = ""
+    keys: tuple[str, ...] = ()  # that the URL had: `path` has none
 
 
 class Ask(Struct, frozen=True, kw_only=True, array_like=True, tag=2):

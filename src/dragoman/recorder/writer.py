@@ -167,7 +167,11 @@ class ExchangeFile:
         self._folder = folder
         self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
-        own = (*credentials_of(began.headers), *mcp_credentials_of(began.dialect, body))
+        own = (
+            *credentials_of(began.headers),
+            *(key for key in began.keys if len(key) >= _LEAST_SECRET),
+            *mcp_credentials_of(began.dialect, body),
+        )
         secrets = (*policy.secrets, *own)
         self._blotter = blotter(secrets, policy.patterns)
         self._pieces = PiecesWatch(self._blotter)
