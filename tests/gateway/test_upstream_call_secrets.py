@@ -214,6 +214,27 @@ def test_log_names_which_credential_was_refused(
     assert {"env:NAME_OF_THE_KEY"} == {one["credential"] for one in refused}
 
 
+def test_clients_own_key_that_goes_upstream_is_never_revealed(peer: OddUpstream) -> None:
+    own = "own-key-of-the-client"
+    said = json.dumps({"error": {"message": f"nobody is {own}"}}).encode()
+    peer.answer = lambda _asked: Reply(401, said, {"content-type": "application/json"})
+
+    def make(url: str) -> Settings:
+        up = Upstream(base_url=f"{peer.url}/v1", dialect="gemini", retries=0, cooldown=0)
+        route = Route(to=("up/*",), auth="passthrough")
+        return structs.replace(settings_for(url), upstreams={"up": up}, routes=(route,))
+
+    with stand(make) as found:
+        shown = ""
+        for how in ({"headers": {"x-goog-api-key": own}}, {"params": {"key": own}}):
+            got = post(found, "gemini", question("gemini", "m", stream=False), **how)
+            logged(found, got.headers["request-id"])
+            assert own in str(peer.asked[-1].headers)
+            shown += got.text
+        assert 2 == shown.count("nobody is [redacted]")
+        assert own not in found.log.getvalue()
+
+
 # --- a user's token for an MCP server -----------------------------------------------------------------
 
 # The gateway knows the token from the request alone.

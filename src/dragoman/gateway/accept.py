@@ -29,6 +29,7 @@ from dragoman.gateway.routing import Question, RouteChoice
 from dragoman.gateway.state.key_limits import BUSY
 from dragoman.gateway.vendor_ids import not_given
 from dragoman.limits import Limits
+from dragoman.recorder.writer import credentials_of
 from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 from dragoman.turn.estimate import estimate_tokens
@@ -230,6 +231,8 @@ def _choose(context: RequestContext, request: Request, estimate: int) -> RouteCh
     )
     choice = context.outcome.choice = context.plan.router.choose(question)
     if choice is not None:
+        if choice.route.auth == "passthrough":
+            context.outcome.secrets += tuple(credentials_of(context.headers))
         return choice
     named = ", ".join(f"`{one.name}`" for one in context.plan.router.models()[:10])
     message = (

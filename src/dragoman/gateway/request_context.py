@@ -52,7 +52,7 @@ class RequestOutcome(Struct, eq=False):
     streams: bool = False  # the client asked for a stream
     has_tools: bool = False
     guard_losses: tuple[Loss, ...] = ()
-    secrets: Secrets = ()  # of the user, in the request: credentials for MCP servers
+    secrets: Secrets = ()  # of the user, in the request: for MCP servers, and a key that goes upstream
     # While upstreams are asked.
     request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
     hop: Hop | None = None  # the upstream that was chosen last

@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -559,7 +559,7 @@ def _line_mask() -> "LineMask":
     return LineMask()
 
 
-def credentials_of(headers: dict[str, str]) -> Iterator[str]:
+def credentials_of(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield a client's credentials, which may occur elsewhere in the exchange too."""
     for name, value in headers.items():
         credential = value.rpartition(" ")[2]
