@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import COMMANDS, main
+from tests.support.recordings import RECORDING
 
 GROUPS = {"config": ("check", "import", "init", "show"), "formats": ("check",)}
 PAGES = [
@@ -28,6 +29,8 @@ def _alone(tmp_path, monkeypatch):
     (tmp_path / "not.toml").write_text("x = = 1\n")
     (tmp_path / "odd.toml").write_text("[server]\nprot = 1\n")
     (tmp_path / "script.toml").write_text("[[replies]]\nunknown = 1\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "one.dragoman").symlink_to(RECORDING)
 
 
 def run(*arguments):
@@ -109,6 +112,12 @@ def test_the_list_of_commands_has_each_commands_own_summary(name):
         ("translate --from chat --to anthropic answer.sse", 2, "[OPTIONS] < answer.sse"),
         ("import --out captures not.json", 1, "not.json: not a HAR file"),
         ("tail --url http://127.0.0.1:9", 3, "start `dragoman serve`"),
+        ("tail --url http://127.0.0.1:http", 2, "nonnumeric port"),
+        ("tail --url http://[1", 2, "Invalid IPv6 URL"),
+        ("diff empty", 1, "empty: there is no recording"),
+        ("show --mask not.json/copy one.dragoman", 1, "not.json/copy: Not a directory"),
+        ("case --out not.json/cases --pytest one.dragoman", 1, "not.json/cases: Not a directory"),
+        ("replay --serve --host 300.1.1.1 one.dragoman", 2, "cannot listen on 300.1.1.1"),
         ("serve --host 0.0.0.0", 2, "(--insecure)"),
         ("serve --format kimi_k2", 2, "there is no upstream, only the built-in simulator"),
         ("translate --from chat --to anthropic --tools not.json", 1, "--tools not.json"),

@@ -17,7 +17,7 @@ folder whose recordings are all compared.
 \b
 Exit codes:
   0  nothing differs
-  1  something differs, or a file is not a recording, or its format is unknown: see --config
+  1  something differs, there is no recording, a file is none, or its format is unknown: see --config
 
 \b
 Examples:
@@ -53,6 +53,8 @@ def command(paths: tuple[Path, ...], *, everything: bool, path: Path | None) -> 
             click.echo(f"dragoman: {file}: {error}", err=True)
             bad += 1
     total = same + differing
+    if not total and not bad:
+        raise RecordingError(f"{', '.join(map(str, paths))}: there is no recording")
     noun = "recording" if total == 1 else "recordings"
     click.echo(f"{total} {noun}: {differing} differ, {same} do not")
     if differing or bad:

@@ -83,6 +83,7 @@ Tab completion (add the line to your shell's start-up file):
 
 INTERRUPTED: Final = 130  # what a shell reports for a program that Ctrl-C ended
 PIPE_CLOSED: Final = 141  # the same for one whose reader left
+BAD_FILE: Final = 1
 
 
 class Commands(click.Group):
@@ -142,6 +143,11 @@ class Commands(click.Group):
         except BrokenPipeError:
             _discard_output()
             ctx.exit(PIPE_CLOSED)
+        except OSError as error:
+            if error.filename is None:  # not about a file that the user named
+                raise
+            click.echo(f"dragoman: {error.filename}: {error.strerror}", err=True)
+            ctx.exit(BAD_FILE)
         return result
 
 

@@ -53,7 +53,12 @@ Examples:
     help="--serve: how many times faster than recorded; 0: without pauses.  [default: 1]",
 )
 @click.option("--host", default="127.0.0.1", help="--serve: the address.  [default: 127.0.0.1]")
-@click.option("--port", default=8490, help="--serve: the port; 0: any free one.  [default: 8490]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8490,
+    help="--serve: the port; 0: any free one.  [default: 8490]",
+)
 @config_option
 def command(  # noqa: PLR0913 -- one for each option
     file: Path,
@@ -206,19 +211,20 @@ async def _serve(upstream: RecordedUpstream, host: str, port: int) -> None:
     from aiohttp import web
 
     from dragoman.event_loop import on_signal
+    from dragoman.gateway.serve import bind, url_of
 
+    bound = bind(host, port)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         on_signal(number, stop.set)
     runner = web.ServerRunner(web.Server(upstream.handle, access_log=None))
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        shown = runner.addresses[0][1]
+        await web.SockSite(runner, bound).start()
+        url = url_of(*bound.getsockname()[:2])
         click.echo(
-            f"dragoman: {upstream.size} recorded answers on http://{host}:{shown}; try it with "
-            f"`dragoman serve --upstream http://{host}:{shown}/v1`"
+            f"dragoman: {upstream.size} recorded answers on {url}; try it with "
+            f"`dragoman serve --upstream {url}/v1`"
         )
         await stop.wait()
     finally:

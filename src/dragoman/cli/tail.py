@@ -59,14 +59,15 @@ def command(url: str, *, key_env: str | None, as_json: bool, count: int | None) 
 
 def _lines(url: str, key: str) -> Iterator[bytes]:
     """Yield the lines of the gateway's event stream."""
+    from http.client import InvalidURL
     from urllib.error import HTTPError, URLError
     from urllib.request import ProxyHandler, Request, build_opener
 
     if not url.startswith(("http://", "https://")):
         raise click.UsageError("--url must begin with http:// or https://")
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    asked = Request(f"{url}/inspector/api/live", headers=headers)  # noqa: S310 -- checked above
     try:
+        asked = Request(f"{url}/inspector/api/live", headers=headers)  # noqa: S310 -- checked above
         with build_opener(ProxyHandler({})).open(asked) as response:
             yield from response
     except HTTPError as error:
@@ -74,6 +75,8 @@ def _lines(url: str, key: str) -> Iterator[bytes]:
         if error.code in _REFUSED:
             raise click.UsageError("the gateway needs a key: use --key-env") from error
         raise GatewayError(f"{url} answered {error.code}") from error
+    except (InvalidURL, ValueError) as error:
+        raise click.UsageError(f"--url is not an address: {error}") from error
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionRefusedError):
