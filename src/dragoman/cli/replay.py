@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import click
 
@@ -13,14 +14,15 @@ from dragoman.cli.options import config_option, own_formats
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from dragoman.recorder.recording import AttemptRecord
+    from dragoman.recorder.recording import AttemptRecord, Recording
 
 _HELP: Final = """Translate the upstream's bytes in a recording again, with this version.
 
 Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
 
 With --serve, recordings play the upstream instead: a server answers each request with the recorded answer that fits
-best (the same request, else the same model, else the same path), with the original pauses.  Then F may be a folder.
+best (the same request, else the same path, rather with a stream if one is requested, and rather of the same model),
+with the original pauses.  Then F may be a folder.
 
 \b
 Exit codes:
@@ -105,72 +107,82 @@ _OWN_HEADERS: Final = frozenset(
 )  # fmt: skip
 
 
+class _RecordedRequest(NamedTuple):
+    """What decides which answer fits a request."""
+
+    asks: str  # the end of the path, or what a URL that names the model asks for
+    model: str
+    stream: bool
+    body: bytes
+
+
+class _RecordedAnswer(NamedTuple):
+    """A recorded answer that can be played."""
+
+    request: _RecordedRequest
+    attempt: "AttemptRecord"
+    cut: bool  # it broke off, or its recording did
+
+
 class RecordedUpstream:
     """Answers each request with the recorded answer that fits it best.
 
-    That is the answer to the same request, else the next one of the same model and path, else the next one of the
-    path.
+    That is the answer to the same request, else the next one of the same path: rather one that is streamed if a stream
+    is requested, and rather one of the same model.
     """
 
     def __init__(self, files: Sequence[Path], *, speed: float) -> None:
         from dragoman.recorder.recording import read_recording
 
-        self._attempts = [
-            attempt
-            for file in files
-            for attempt in read_recording(file).attempts
-            if attempt.reply is not None
-        ]
+        self._answers = [one for file in files for one in _answers(read_recording(file))]
         self._speed = speed  # 0: no waiting
-        self._played: dict[int, int] = {}  # by the number of the attempt: how often
+        self._played: dict[int, int] = {}  # by the number of the answer: how often
 
     @property
     def size(self) -> int:
         """How many answers there are."""
-        return len(self._attempts)
+        return len(self._answers)
 
-    def choose(self, path: str, body: bytes, model: str) -> "AttemptRecord | None":
+    def choose(self, path: str, body: bytes) -> _RecordedAnswer | None:
         """Return the answer to a request; None: there is none for this path."""
-        ending = path.rstrip("/").rpartition("/")[2]
+        wanted = _requested(path, body)
         fitting = [
-            number
-            for number, one in enumerate(self._attempts)
-            if one.sent.url.partition("?")[0].rstrip("/").endswith(f"/{ending}")
+            number for number, one in enumerate(self._answers) if one.request.asks == wanted.asks
         ]
         if not fitting:
             return None
 
-        def rank(number: int) -> tuple[bool, bool, int, int]:
-            sent = self._attempts[number].sent
+        def rank(number: int) -> tuple[bool, bool, bool, int, int]:
+            request = self._answers[number].request
             return (
-                sent.body.data != body,
-                sent.model != model,
+                request != wanted,
+                request.stream != wanted.stream,
+                request.model != wanted.model,
                 self._played.get(number, 0),
                 number,
             )
 
         chosen = min(fitting, key=rank)
         self._played[chosen] = self._played.get(chosen, 0) + 1
-        return self._attempts[chosen]
+        return self._answers[chosen]
 
     async def handle(self, http: "web.BaseRequest") -> "web.StreamResponse":
         """Answer one request."""
         from aiohttp import web
 
-        body = await http.read()
-        attempt = self.choose(http.path, body, _model(body))
-        if attempt is None or attempt.reply is None:
+        body = b"".join([chunk async for chunk in http.content.iter_any()])  # of any size
+        answer = self.choose(http.rel_url.raw_path, body)
+        if answer is None or answer.attempt.reply is None:
             message = f"no recording has an answer for {http.path}"
             return web.json_response({"error": {"message": message}}, status=404)
+        reply = answer.attempt.reply
         headers = {
-            name: value
-            for name, value in attempt.reply.headers.items()
-            if name.lower() not in _OWN_HEADERS
+            name: value for name, value in reply.headers.items() if name.lower() not in _OWN_HEADERS
         }
-        response = web.StreamResponse(status=attempt.reply.status, headers=headers)
+        response = web.StreamResponse(status=reply.status, headers=headers)
         await response.prepare(http)
-        await self._play(attempt, response)
-        if attempt.failed is not None and http.transport is not None:
+        await self._play(answer.attempt, response)
+        if answer.cut and http.transport is not None:
             http.transport.abort()  # as the upstream's connection was lost
         return response
 
@@ -189,14 +201,32 @@ class RecordedUpstream:
                 await response.write(piece)
 
 
-def _model(body: bytes) -> str:
+def _answers(recording: "Recording") -> Iterator[_RecordedAnswer]:
+    for attempt in recording.attempts:
+        if attempt.reply is not None:
+            torn = recording.outcome is None and not attempt.ended
+            path = urlsplit(attempt.sent.url).path
+            request = _requested(path, attempt.sent.body.data)
+            yield _RecordedAnswer(request, attempt, cut=torn or attempt.failed is not None)
+
+
+def _requested(path: str, body: bytes) -> _RecordedRequest:
     import msgspec
 
+    from dragoman.dialects import dialect, dialect_names
+
+    path = path.rstrip("/")
+    for name in dialect_names():
+        paths = dialect(name).model_paths
+        if paths is not None and (found := paths.read("POST", path, {})) is not None:
+            return _RecordedRequest(f"{name} {found.asks}", found.model, found.stream, body)
     try:
-        found = msgspec.json.decode(body)
+        given = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        return ""
-    return str(found.get("model", "")) if isinstance(found, dict) else ""
+        given = None
+    fields = given if isinstance(given, dict) else {}
+    model, stream = str(fields.get("model", "")), fields.get("stream") is True
+    return _RecordedRequest(path.rpartition("/")[2], model, stream, body)
 
 
 def _play_recordings(upstream: RecordedUpstream, *, host: str, port: int) -> None:
