@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from dragoman.recorder.lines import SUFFIX
 from tests.support.asking import post
-from tests.support.recordings import recording_gateway
+from tests.support.recordings import RECORDING, recording_gateway
 from tests.support.simulator import question
 
 
@@ -51,3 +53,30 @@ def test_a_tool_of_the_vendor_that_has_no_sources_is_shown_without_a_count(tmp_p
     assert "image_generation, run by the vendor: a cat" in result.output
     assert "server_result\nan image of type image/png\n" in result.output
     assert "0 sources" not in result.output
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
+def test_show_has_no_colours_where_they_are_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    shown = CliRunner().invoke(main, ["show", str(RECORDING)], color=True)
+    assert "\x1b[" in shown.output
+
+    monkeypatch.setenv(variable, "dumb")
+    shown = CliRunner().invoke(main, ["show", str(RECORDING)], color=True)
+    assert "\x1b" not in shown.output
+
+
+def test_no_text_of_a_recording_controls_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / f"one{SUFFIX}"
+    data = RECORDING.read_text()
+    for name in ("id", "program", "path", "model", "url", "ended"):
+        data = data.replace(f'"{name}":"', rf'"{name}":"\u001b]0;title\u0007')
+    file.write_text(data)
+    shown = CliRunner().invoke(main, ["show", str(file)])
+
+    assert shown.exit_code == 0, shown.output
+    assert r"\x1b]0;title\x07" in shown.output
+    assert "\x1b" not in shown.output

@@ -17,7 +17,8 @@ folder whose recordings are all compared.
 \b
 Exit codes:
   0  nothing differs
-  1  something differs, there is no recording, a file is none, or its format is unknown: see --config
+  1  something differs, there is no recording, a file is not one, or its format
+     is unknown: see --config
 
 \b
 Examples:

@@ -132,6 +132,8 @@ class Commands(click.Group):
         """Run a command.  A user's mistake prints one line, never a traceback."""
         # Python's parser prints warnings about the literals that models write, such as `1or`.
         warnings.filterwarnings("ignore", category=SyntaxWarning, module="<unknown>")
+        if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+            ctx.color = False
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

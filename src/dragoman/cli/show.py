@@ -72,19 +72,21 @@ def command(file: Path, *, with_bytes: bool, mask: Path | None) -> None:
 def _head(recording: "Recording") -> Iterator[str]:
     opening = recording.opening
     moment = datetime.fromtimestamp(opening.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    yield click.style(f"{opening.id}  {moment}  {opening.program}", bold=True)
-    yield f"client    {opening.method} {opening.path}, {opening.dialect}"
+    yield click.style(_printable(f"{opening.id}  {moment}  {opening.program}"), bold=True)
+    yield _printable(f"client    {opening.method} {opening.path}, {opening.dialect}")
     for one in recording.attempts:
         status = "no reply" if one.reply is None else str(one.reply.status)
-        yield f"upstream  {one.sent.upstream}/{one.sent.model} at {one.sent.url}: {status}"
+        sent = one.sent
+        yield _printable(f"upstream  {sent.upstream}/{sent.model} at {sent.url}: {status}")
     if recording.outcome is not None:
         record = msgspec.json.decode(recording.outcome.record)
         ended = record.get("ended") or "unknown"
-        yield f"outcome   {recording.outcome.status}, {ended}, {record.get('duration_ms', 0):g} ms"
+        took = f"{record.get('duration_ms', 0):g} ms"
+        yield _printable(f"outcome   {recording.outcome.status}, {ended}, {took}")
         for name in ("reason", "failures", "losses"):
             value = record.get(name)
             for one in value if isinstance(value, list) else filter(None, [value]):
-                yield click.style(f"          {name}: {one}", fg="yellow")
+                yield click.style(_printable(f"          {name}: {one}"), fg="yellow")
 
 
 def _described(line: "Line") -> str:
@@ -95,13 +97,14 @@ def _described(line: "Line") -> str:
         case lines.Received():
             what = f"request received, {len(line.body.data):,} bytes"
         case lines.Attempt():
-            what = f"asked {line.upstream}/{line.model}, {len(line.body.data):,} bytes"
+            asked = _printable(f"{line.upstream}/{line.model}")
+            what = f"asked {asked}, {len(line.body.data):,} bytes"
         case lines.Reply():
             what = f"upstream answered {line.status}"
         case lines.Read():
             what = "upstream ended" if line.ended else f"upstream sent {line.size:,} bytes"
         case lines.Failed():
-            what = click.style(f"gateway gave up: {line.fault.message}", fg="red")
+            what = click.style(_printable(f"gateway gave up: {line.fault.message}"), fg="red")
         case lines.Written():
             what = f"client got {len(line.data.data):,} bytes"
         case lines.ExchangeOutcome():
@@ -145,7 +148,8 @@ def _answer(recording: "Recording") -> Iterator[str]:
         match event["event"]:
             case "block_start":
                 content = _server_lines(data) if event.get("server") else []
-                yield click.style(f"{event['kind']} {event['name']}".strip(), bold=True)
+                name = _printable(f"{event['kind']} {event['name']}".strip())
+                yield click.style(name, bold=True)
             case "text" | "reasoning" | "input" | "refusal":
                 content.append(event["text"])
             case "args":
