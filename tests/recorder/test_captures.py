@@ -82,7 +82,9 @@ def flows() -> bytes:
     return tnetstring(flow) + tnetstring(flow | {"response": None}) + tnetstring({"type": "dns"})
 
 
-@pytest.mark.parametrize("data", [har(), flows()], ids=["har", "mitmproxy"])
+@pytest.mark.parametrize(
+    "data", [har(), b"\xef\xbb\xbf" + har(), flows()], ids=["har", "byte order mark", "mitmproxy"]
+)
 def test_a_capture_becomes_a_recording(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
     ran = run("import", "--out", str(tmp_path / "out"), str(tmp_path / "file"))
@@ -136,3 +138,26 @@ def test_a_capture_of_a_path_that_names_the_model_has_it_in_its_request(tmp_path
         if name != "contents"
     }
     assert KEY not in path.read_text()
+
+
+def test_no_password_and_no_key_of_a_captured_url_is_recorded(tmp_path: Path) -> None:
+    """`"stream": null` is what OpenAI allows for false."""
+    captured = json.loads(har())
+    entry = captured["log"]["entries"][0]
+    own, path = "own-key-of-nobody", "/v1beta/models/gemini-3:generateContent"
+    asked = {"contents": [{"parts": [{"text": f"My key is {own}."}]}]}
+    answer = {"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}
+    for url, body, answered in (
+        (f"https://me:passw0rd@api.example{path}?key={own}", asked, {"candidates": []}),
+        ("https://me:passw0rd@api.example/v1/chat/completions", ASKED | {"stream": None}, answer),
+    ):
+        entry["request"] |= {"url": url, "postData": {"text": json.dumps(body)}}
+        entry["response"]["content"] = {"text": json.dumps(answered)}
+        source = tmp_path / "traffic.har"
+        source.write_bytes(json.dumps(captured).encode())
+        assert 0 == run("import", str(source), "--out", str(tmp_path / "out")).code
+    written = "".join(file.read_text() for file in (tmp_path / "out").iterdir())
+
+    assert 2 == written.count("@api.example")
+    assert "passw0rd" not in written
+    assert own not in written

@@ -7,6 +7,7 @@ recording has what the gateway would have sent to it in the same dialect.
 import base64
 import re
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
@@ -66,6 +67,7 @@ def read_captures(data: bytes) -> list[Capture]:
     Raises:
         RecordingError: it is neither.
     """
+    data = data.removeprefix(BOM_UTF8)
     if data.lstrip()[:1] == b"{":
         return list(_har(data))
     if _LENGTH.match(data):
@@ -266,7 +268,7 @@ def _value(kind: bytes, raw: bytes, depth: int) -> Any:
 
 class _Asked(Struct):
     model: str = ""
-    stream: bool = False
+    stream: bool | None = False
 
 
 def recording_lines(capture: Capture) -> list[Line]:
@@ -301,7 +303,7 @@ def recording_lines(capture: Capture) -> list[Line]:
     record = {
         "time": capture.time, "id": recording.opening.id, "path": capture.path.partition("?")[0], "dialect": name,
         "model": asked.model, "upstream_model": asked.model, "status": status, "duration_ms": at,
-        "stream": asked.stream,
+        "stream": bool(asked.stream),
     }  # fmt: skip
     lines.append(Written(at=at, data=Payload.of(body)))
     lines.append(ExchangeOutcome(at=at, status=status, record=Raw(msgspec.json.encode(record))))
@@ -329,7 +331,9 @@ def _joined(capture: Capture, name: str) -> Capture:
 
 def _without_secrets(capture: Capture, name: str) -> Capture:
     """Overwrite credentials, as the gateway's recordings do."""
-    own = credentials_of(capture.request_headers)
+    query = dict(parse_qsl(capture.url.partition("?")[2]))
+    keys = [query[one] for one in dialect(name).key_parameters if one in query]
+    own = credentials_of(capture.request_headers, keys)
     blot = Blotter((*own, *mcp_credentials_of(name, capture.request_body))).blot
 
     def clean(headers: dict[str, str]) -> dict[str, str]:
@@ -340,6 +344,7 @@ def _without_secrets(capture: Capture, name: str) -> Capture:
 
     return msgspec.structs.replace(
         capture,
+        url=blot(capture.url.encode()).decode(),
         request_headers=clean(capture.request_headers),
         request_body=blot(capture.request_body),
         headers=clean(capture.headers),
@@ -354,7 +359,7 @@ def _lines(capture: Capture, name: str, asked: _Asked, identity: str) -> list[Li
         target=name,
         model=asked.model,
         native_format="auto",
-        stream=asked.stream,
+        stream=bool(asked.stream),
         profile=profile("generic"),
         seed=identity,
         created=int(capture.time),

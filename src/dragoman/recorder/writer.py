@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -168,8 +168,7 @@ class ExchangeFile:
         self._id, self._time = began.id, began.time
         self._most = policy.max_file_bytes
         own = (
-            *credentials_of(began.headers),
-            *(key for key in began.keys if len(key) >= _LEAST_SECRET),
+            *credentials_of(began.headers, began.keys),
             *mcp_credentials_of(began.dialect, body),
         )
         secrets = (*policy.secrets, *own)
@@ -559,12 +558,14 @@ def _line_mask() -> "LineMask":
     return LineMask()
 
 
-def credentials_of(headers: Mapping[str, str]) -> Iterator[str]:
+def credentials_of(headers: Mapping[str, str], in_url: Iterable[str] = ()) -> Iterator[str]:
     """Yield a client's credentials, which may occur elsewhere in the exchange too."""
-    for name, value in headers.items():
-        credential = value.rpartition(" ")[2]
-        if name.lower() in SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
-            yield credential
+    shown = [
+        value.rpartition(" ")[2]
+        for name, value in headers.items()
+        if name.lower() in SECRET_HEADERS
+    ]
+    yield from (one for one in (*shown, *in_url) if len(one) >= _LEAST_SECRET)
 
 
 def mcp_credentials_of(dialect_name: str, body: bytes) -> Iterator[str]:
