@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
+from dragoman.recorder import frames
 from dragoman.recorder.writer import file_name
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, settings_for, stand
@@ -73,6 +76,21 @@ def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
     assert written.count(b'"line":"recording"') == 8
     for secret in (CLIENT, UPSTREAM, *PLANTED.values()):
         assert secret.encode() not in written
+
+
+def test_a_recording_is_deleted_at_its_age_although_none_follows(tmp_path: Path) -> None:
+    policy = frames.Policy(
+        folder=str(tmp_path), program="", secrets=(), patterns=(), max_file_bytes=999, max_bytes=999, max_files=9,
+        max_age_seconds=1, masks=False,
+    )  # fmt: skip
+    program = "from dragoman.recorder import writer; writer._IDLE_SECONDS = 0.1; writer.main()"
+    with subprocess.Popen((sys.executable, "-c", program), stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.writelines(frames.encode_batch([policy], [b""]))
+        process.stdin.flush()
+        file = tmp_path / file_name(time.time(), "req_1")
+        file.write_bytes(b"{}")
+        assert until(lambda: not file.exists())
 
 
 def test_a_key_in_the_url_is_recorded_nowhere(tmp_path: Path) -> None:

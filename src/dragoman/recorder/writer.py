@@ -11,6 +11,7 @@ ends, and ignores the signals that end the gateway.
 
 import os
 import re
+import select
 import signal
 import sys
 import time
@@ -40,6 +41,7 @@ _MOST_PARTS: Final = 1024  # that it takes at once
 _DIGITS: Final = 3  # of milliseconds
 _NICE: Final = 5
 _SCAN_SECONDS: Final = 30.0  # between two looks at the files of other workers
+_IDLE_SECONDS: Final = 60.0  # without anything to record, after which the folder is looked at
 _MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _MOST_UNMASKED: Final = (
     256 * 1024 * 1024
@@ -86,8 +88,7 @@ class Folder:
         self._sizes: dict[str, int] = {}
         self._total = 0
         self.unmasked_bytes = 0  # that exchanges keep in memory
-        self._scan()
-        self.prune()
+        self.look()
 
     def _scan(self) -> None:
         """Count all files, also those of other workers."""
@@ -139,6 +140,11 @@ class Folder:
                 self._scan()
         self._total += size - self._sizes.pop(name, 0)
         self._sizes[name] = size
+        self.prune()
+
+    def look(self) -> None:
+        """Count all files again, and delete what is beyond the limits by now."""
+        self._scan()
         self.prune()
 
     def prune(self) -> None:
@@ -524,6 +530,12 @@ class Writer:
         if given_up is not None:
             given_up.close_file()
 
+    def look(self) -> None:
+        """Delete recordings that have become too old while nothing was recorded."""
+        if self._folder is not None:
+            with suppress(OSError):  # the next recording reports it
+                self._folder.look()
+
     def end(self) -> None:
         """Close all files as far as they are: the gateway is gone."""
         for number, one in list(self._open.items()):
@@ -592,13 +604,22 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(_NICE)  # the gateway goes first
     buffer, writer = frames.FrameBuffer(), Writer()
-    while data := os.read(sys.stdin.fileno(), _READ_BYTES):
+    while data := _read(writer):
         for batch in buffer.feed(data):
             writer.take(batch)
         writer.flush()
         if len(data) < _FEW_BYTES:
             time.sleep(_PAUSE)  # the gateway need not wake this process for each write
     writer.end()
+
+
+def _read(writer: Writer) -> bytes:
+    """Return what comes next on standard input."""
+    file = sys.stdin.fileno()
+    if sys.platform != "win32":  # there a pipe cannot be waited for
+        while not select.select([file], [], [], _IDLE_SECONDS)[0]:
+            writer.look()
+    return os.read(file, _READ_BYTES)
 
 
 if __name__ == "__main__":
