@@ -26,6 +26,7 @@ from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
     DeltaRun,
     Event,
+    EventOrRun,
     Fault,
     Finish,
     ReasoningDelta,
@@ -101,11 +102,11 @@ class AnswerReader:
         self.outcome = fault
         return [*self._before, fault]
 
-    def _through(self, events: list[Event]) -> list[Event]:
+    def _through(self, events: list[EventOrRun]) -> list[Event]:
         for stage in self._stages:
             events = stage.feed(events)
         if len(events) == 1 and type(events[0]) in _TEXT:
-            return events
+            return events  # type: ignore[return-value]  # it is not a run
         runs = False
         for at, event in enumerate(events):
             cls = type(event)
@@ -124,7 +125,7 @@ class AnswerReader:
                 except TooLargeError:
                     self._before = expand_runs(events[:at])
                     raise
-        return expand_runs(events) if runs else events
+        return expand_runs(events) if runs else events  # type: ignore[return-value]  # none is a run
 
 
 def read_body(
@@ -152,7 +153,7 @@ def read_body(
     return folder.answer()
 
 
-def _bounded(events: Iterable[Event], tally: CallLimits) -> Iterator[Event]:
+def _bounded(events: Iterable[EventOrRun], tally: CallLimits) -> Iterator[EventOrRun]:
     """Return the events up to the first that passes a limit, and the fault."""
     for event in events:
         try:

@@ -19,7 +19,7 @@ from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import Splitter, native_stages
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import Event
+from dragoman.turn.events import EventOrRun
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.stages import (
     ServerTools,
@@ -143,7 +143,7 @@ def findings_of(stages: Iterable[Stage]) -> Sequence[NativeFinding]:
 # --- a complete answer ------------------------------------------------------------------------------
 
 
-def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Event]:
+def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[EventOrRun]:
     """Return the events of a complete answer; one that cannot be read ends with a fault."""
     try:
         if len(body) > exchange.limits.max_response_bytes:

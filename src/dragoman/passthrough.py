@@ -14,7 +14,7 @@ from dragoman.turn.answer import delta_text, merged
 from dragoman.turn.events import (
     CALL_KINDS,
     BlockStart,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     Flavor,
@@ -57,7 +57,7 @@ _OURS: Final = frozenset(
 )
 
 
-def _is_call(event: Event) -> bool:
+def _is_call(event: EventOrRun) -> bool:
     return type(event) is BlockStart and event.kind in CALL_KINDS
 
 
@@ -84,8 +84,8 @@ class Relay:
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # bytes that wait for a decision
         self._written: list[bytes] = []
-        self._before: list[Event] = []
-        self._after: list[Event] = []
+        self._before: list[EventOrRun] = []
+        self._after: list[EventOrRun] = []
 
     @property
     def follows(self) -> bool:
@@ -97,7 +97,7 @@ class Relay:
         """Something waits for a decision."""
         return bool(self._raw)
 
-    def forwards(self, events: Sequence[Event]) -> bool:
+    def forwards(self, events: Sequence[EventOrRun]) -> bool:
         """Return whether frames are forwarded whose events no stage has changed; deltas may be left out of `events`."""
         in_call = self._in_call
         if not self._raw and self.is_unchanged(events, events):
@@ -108,8 +108,8 @@ class Relay:
     def choose(
         self,
         raw: bytes,
-        before: Sequence[Event],
-        after: Sequence[Event],
+        before: Sequence[EventOrRun],
+        after: Sequence[EventOrRun],
         written: bytes,
         *,
         pending: bool,
@@ -144,7 +144,7 @@ class Relay:
         self._done = True
         return raw
 
-    def is_unchanged(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
+    def is_unchanged(self, before: Sequence[EventOrRun], after: Sequence[EventOrRun]) -> bool:
         """Return whether the peer's bytes, which led to the events `before`, say what the events `after` say."""
         touches_call, changed = self._in_call, self._failed_here
         for event in before:
@@ -171,7 +171,7 @@ class Relay:
         return self._functions_only and not kept
 
 
-def _may_agree(before: Sequence[Event], after: Sequence[Event]) -> bool:
+def _may_agree(before: Sequence[EventOrRun], after: Sequence[EventOrRun]) -> bool:
     """Return whether `after` is the beginning of `before`, so that what a stage holds back may be the rest."""
     one, other = merged(before), merged(after)
     last = len(other) - 1
@@ -192,11 +192,11 @@ class Change(NamedTuple):
 
     head: list[Unit]  # frames before the change
     frames: Unit  # with their events before the change
-    events: list[Event]  # and after it
+    events: list[EventOrRun]  # and after it
     tail: list[Unit]
 
 
-def find_change(parts: list[Unit], after: list[Event], *, waits: bool) -> Change:
+def find_change(parts: list[Unit], after: list[EventOrRun], *, waits: bool) -> Change:
     """Return which frames changed, given the events of all of them `after` the stages.
 
     `waits`: what comes out first is what was held back of frames before these.
@@ -218,6 +218,6 @@ def find_change(parts: list[Unit], after: list[Event], *, waits: bool) -> Change
     changed = after[at:end]
     frames = [frame for part in middle for frame in part.frames()]
     if len(frames) > len(middle):
-        inner = find_change(frames, expand_runs(changed), waits=waits)
+        inner = find_change(frames, [*expand_runs(changed)], waits=waits)
         return Change(head + inner.head, inner.frames, inner.events, inner.tail + tail)
     return Change(head, joined(middle), changed, tail)

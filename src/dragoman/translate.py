@@ -39,7 +39,7 @@ from dragoman.turn.events import (
     ArgsDelta,
     BlockStart,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     FaultKind,
     Finish,
@@ -244,7 +244,7 @@ class Translator:
             raise MisuseError("end of an answer that is not paused")
         return self._end_paused(self._continuation.give_up())
 
-    def _end_paused(self, events: list[Event]) -> bytes:
+    def _end_paused(self, events: list[EventOrRun]) -> bytes:
         """Return the end of an answer that is not continued."""
         for stage in (*self._stages[1:], *self._watchers):
             events = stage.feed(events)
@@ -386,7 +386,7 @@ class Translator:
                     writer.send(event)
             writer.passed(part.raw)
 
-    def _relay_parts(self, relay: Relay, unit: Unit, after: list[Event]) -> bytes:
+    def _relay_parts(self, relay: Relay, unit: Unit, after: list[EventOrRun]) -> bytes:
         """Forward what can be forwarded of frames that the relay does not forward together."""
         pending = any(stage.pending for stage in self._stages)
         if not unit.steps and unit.template is None:
@@ -413,7 +413,7 @@ class Translator:
         return (b"\n" if out.endswith((b"\n", b"\r")) else b"\n\n") + self._last_word
 
     def _pass(
-        self, relay: Relay, unit: Unit, after: list[Event], *, pending: bool = False
+        self, relay: Relay, unit: Unit, after: list[EventOrRun], *, pending: bool = False
     ) -> bytes:
         """Let the relay choose between frames and what the writer makes of their events."""
         raw, before = unit.raw, unit.events
@@ -442,7 +442,7 @@ class Translator:
             return b""
         return relay.after_failure(raw, self._last_word)
 
-    def _through_stages(self, events: list[Event]) -> list[Event]:
+    def _through_stages(self, events: list[EventOrRun]) -> list[EventOrRun]:
         for stage in self._stages:
             events = stage.feed(events)
         is_text = len(events) == 1 and type(events[0]) in _PLAIN_TEXT
@@ -450,7 +450,7 @@ class Translator:
             events = watcher.feed(events)
         return events
 
-    def _render(self, events: list[Event]) -> bytes:
+    def _render(self, events: list[EventOrRun]) -> bytes:
         send = self._send
         out: list[bytes] = []
         if not self.begun:
@@ -472,12 +472,12 @@ class Translator:
             out.append(send(fault))
         return out[0] if len(out) == 1 else b"".join(filter(None, out))  # no copy of a lone piece
 
-    def _begin(self, events: Iterable[Event]) -> None:
+    def _begin(self, events: Iterable[EventOrRun]) -> None:
         """Look whether the answer begins with these events."""
         self.begun = any(type(event) not in PRELUDE for event in events)
         self._wrote_content = any(type(event) not in _WORDLESS for event in events)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: EventOrRun) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
                 check_call_count(len(self.calls) + 1, self._limits)
@@ -492,7 +492,7 @@ class Translator:
                 self.losses += self._writer.losses
 
 
-def _is_own_end(before: Sequence[Event], after: Sequence[Event]) -> bool:
+def _is_own_end(before: Sequence[EventOrRun], after: Sequence[EventOrRun]) -> bool:
     """Return whether an answer ends where its upstream ended it, not at a stop sequence that was found here."""
     theirs, ours = before[-1] if before else None, after[-1] if after else None
     if not isinstance(theirs, Finish) or not isinstance(ours, Finish):
@@ -581,9 +581,9 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     )
 
 
-def _joined(continuation: Continuation, parts: Sequence[list[Event]]) -> list[Event]:
+def _joined(continuation: Continuation, parts: Sequence[list[EventOrRun]]) -> list[EventOrRun]:
     """Return the events of paused answers and of the one that continues them, as one answer."""
-    out: list[Event] = []
+    out: list[EventOrRun] = []
     for part in parts:
         if continuation.halted:
             continuation.resume()

@@ -1,16 +1,28 @@
 """What type checkers infer for users of the public API.  Checked by mypy, never run."""
 
-from typing import Any, assert_type
+from typing import Any, assert_never, assert_type
 
 from dragoman import (
     Answer,
     AnswerStream,
+    ArgsDelta,
+    BlockEnd,
+    BlockStart,
+    Citation,
     Client,
     ClientError,
     Event,
+    Fault,
+    Finish,
     FinishReason,
+    InputDelta,
     Loss,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
     Request,
+    Start,
     Step,
     SyncAnswerStream,
     SyncClient,
@@ -80,4 +92,20 @@ def core(error: ClientError) -> None:
     assert_type(translate_request(b"", source="chat", target="anthropic"), TranslatedRequest)
     assert_type(error_response(error, target="chat"), tuple[int, bytes])
     assert_type(Translator(source="chat", target="anthropic").feed(b""), bytes)
-    assert_type(ToolCallParser(format="hermes").result.tool_calls, tuple[ToolCall, ...])
+    parser = ToolCallParser(format="hermes")
+    assert_type(parser.feed(""), list[Event])
+    assert_type(parser.result.tool_calls, tuple[ToolCall, ...])
+
+
+def text_of(event: Event) -> str:
+    match event:
+        case TextDelta() | ReasoningDelta() | InputDelta() | RefusalDelta():
+            return event.text
+        case ArgsDelta():
+            return event.json
+        case Start() | BlockStart() | BlockEnd() | Citation() | Opaque() | Usage() | Ping():
+            return ""
+        case Finish() | Fault() | Loss():
+            return ""
+        case _:
+            assert_never(event)

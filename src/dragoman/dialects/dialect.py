@@ -19,7 +19,7 @@ from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer
-from dragoman.turn.events import Event, Fault, FinishReason, Usage
+from dragoman.turn.events import EventOrRun, Fault, FinishReason, Usage
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
@@ -31,7 +31,7 @@ class Writer(Protocol):
     # The complete response object, once the answer has ended; empty in dialects whose servers store none.
     response: bytes
 
-    def send(self, event: Event, /) -> bytes: ...
+    def send(self, event: EventOrRun, /) -> bytes: ...
 
     def expect(self, raw: bytes, /, *, resume: bool) -> None:
         """Look at upstream bytes of the same dialect that may be forwarded instead of the next events.
@@ -47,7 +47,7 @@ class Writer(Protocol):
         """
         ...
 
-    def skip(self, event: Event, /) -> None:
+    def skip(self, event: EventOrRun, /) -> None:
         """Record a delta, as `send` does, whose upstream bytes are forwarded.  Raises the same."""
         ...
 

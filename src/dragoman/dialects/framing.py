@@ -29,7 +29,7 @@ from dragoman.turn.events import (
     TRUNCATED,
     ArgsDelta,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     FaultKind,
     ReasoningDelta,
@@ -115,7 +115,7 @@ class Unit(msgspec.Struct, frozen=True):
     """Bytes and the events they led to: a relay forwards the bytes, or writes the events."""
 
     raw: bytes  # whole frames
-    events: list[Event]
+    events: list[EventOrRun]
     # Where each step of the reader ended, in `raw` and in `events`; empty for a single step.
     steps: Sequence[ReadStep] = ()
     template: TextTemplate | None = None  # of the frames, if each of them is one delta
@@ -153,7 +153,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 def joined(parts: Sequence[Unit]) -> Unit:
     """Join units that follow one another; each becomes a step, so that `parts` returns them again."""
-    events: list[Event] = []
+    events: list[EventOrRun] = []
     steps: list[ReadStep] = []
     size = 0
     for part in parts:
@@ -220,7 +220,7 @@ class StreamReader:
         """How many bytes wait for the end of their event, or of the body."""
         return self._sse.held + self._body_size
 
-    def feed(self, data: bytes, /) -> list[Event]:
+    def feed(self, data: bytes, /) -> list[EventOrRun]:
         """Return the events that `data` leads to."""
         if self._repeats is not None:
             text = self._repeats.text_of(data)
@@ -282,7 +282,7 @@ class StreamReader:
             *[Unit(raw[one:other], []) for one, other in pairwise(ends)],
         ]
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[EventOrRun]:
         """End the input: return what was held back, and how the turn ended."""
         self._close()
         return self._assembler.take()
@@ -293,7 +293,7 @@ class StreamReader:
         raws, self._raw = self._raw, []
         return [Unit(b"".join(raws), self._assembler.take())]
 
-    def fail(self, fault: Fault) -> list[Event]:
+    def fail(self, fault: Fault) -> list[EventOrRun]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
         self._end_repeats()
         self._assembler.fault(fault)
@@ -506,7 +506,7 @@ class StreamReader:
         body.append(data)
 
 
-def _run_of(delta: Event, bodies: list[bytes], text: str) -> Event:
+def _run_of(delta: EventOrRun, bodies: list[bytes], text: str) -> EventOrRun:
     """Return a delta as the run of its pieces; one that was repaired stays as it is."""
     whole = delta_text(delta)
     if not isinstance(delta, TextDelta | ReasoningDelta | ArgsDelta):

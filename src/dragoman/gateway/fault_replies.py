@@ -17,7 +17,7 @@ from dragoman.gateway.retry import may_client_retry
 from dragoman.gateway.routing import Hop
 from dragoman.translate import PRELUDE
 from dragoman.translate_requests import fault_of_request
-from dragoman.turn.events import Event, Fault, FaultKind
+from dragoman.turn.events import EventOrRun, Fault, FaultKind
 
 _STATUS: Final = {415: 415, 503: 503}  # statuses that the fault's kind does not have
 # Test: test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client.
@@ -128,7 +128,7 @@ class FaultRedaction:
     def pending(self) -> bool:
         return False
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the same events, but for a failure."""
         if events and type(events[-1]) is Fault:
             return [self._redacted(event) for event in events]
@@ -136,7 +136,7 @@ class FaultRedaction:
             self._begun = any(type(event) not in PRELUDE for event in events)
         return events if isinstance(events, list) else list(events)
 
-    def _redacted(self, event: Event) -> Event:
+    def _redacted(self, event: EventOrRun) -> EventOrRun:
         if type(event) is Fault and self._begun:
             return self.redact(event)
         self._begun = self._begun or type(event) not in PRELUDE

@@ -46,7 +46,7 @@ from dragoman.turn.events import (
     BlockStart,
     Channel,
     DeltaRun,
-    Event,
+    EventOrRun,
     Finish,
     Flavor,
     InputDelta,
@@ -135,7 +135,7 @@ class AnswerObserver:
     def pending(self) -> bool:
         return False
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the same events."""
         for one in events:
             event = one.whole if type(one) is DeltaRun else one

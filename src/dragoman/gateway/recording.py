@@ -28,7 +28,7 @@ from dragoman.globs import Glob
 from dragoman.recorder import frames
 from dragoman.recorder.lines import Translation
 from dragoman.redaction import Secrets
-from dragoman.turn.events import Event, Fault
+from dragoman.turn.events import EventOrRun, Fault
 from dragoman.turn.request import DialectName
 
 if sys.platform == "linux":
@@ -158,7 +158,7 @@ class Recorder:
         self._batch.append(frame)
         self._payloads.append(payload)
 
-    def send_events(self, number: int, events: Sequence[Event]) -> None:
+    def send_events(self, number: int, events: Sequence[EventOrRun]) -> None:
         """Hand events to the writer.  Any thread may do so."""
         frame, payload = frames.encode_meaning(number, events)
         if threading.get_ident() == self._thread:
@@ -280,7 +280,9 @@ class ExchangeRecording:
         self._started = time.perf_counter()
         self._most = most
         # Until it is known whether the exchange is kept; events are encoded only then.
-        self._held: list[tuple[frames.Frame, bytes] | list[Event]] | None = None if keep else []
+        self._held: list[tuple[frames.Frame, bytes] | list[EventOrRun]] | None = (
+            None if keep else []
+        )
         self._size = 0  # bytes of frames so far
         self._unchecked = -1  # the size up to which there is room
         self._counted = 0  # bytes that `Recorder.held_bytes` has of it
@@ -354,7 +356,7 @@ class ExchangeRecording:
         """Return the stage that records the events of an answer."""
         return _EventTap(self)
 
-    def meant(self, events: Sequence[Event]) -> None:
+    def meant(self, events: Sequence[EventOrRun]) -> None:
         """Record events.  Any thread may do so."""
         if self._dropped:
             return
@@ -439,7 +441,7 @@ class _EventTap:
     def pending(self) -> bool:
         return False
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Record events."""
         if events:
             self._recording.meant(events)

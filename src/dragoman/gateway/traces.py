@@ -23,7 +23,7 @@ from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Secret, TraceSettings
 from dragoman.gateway.logging import Logger, RequestRecord
 from dragoman.gateway.routing import Hop
-from dragoman.turn.events import Event, Fault, Finish, Start, Usage
+from dragoman.turn.events import EventOrRun, Fault, Finish, Start, Usage
 from dragoman.turn.server_tools import ServerKind
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class _StartTap:
     def pending(self) -> bool:
         return False
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Note the first event."""
         if events and isinstance(first := events[0], Start):
             seconds = time.perf_counter() - self._started

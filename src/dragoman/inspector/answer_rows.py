@@ -26,8 +26,8 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockStart,
     Citation,
-    DeltaRun,
     Event,
+    EventOrRun,
     Fault,
     Finish,
     InputDelta,
@@ -172,7 +172,7 @@ def body_call_ids(data: bytes, dialect: Dialect, exchange: Exchange) -> list[str
         return []
 
 
-def call_ids(events: Iterable[Event]) -> list[str]:
+def call_ids(events: Iterable[EventOrRun]) -> list[str]:
     """Return the ids of the calls that begin in some events."""
     return [one.call_id for one in events if isinstance(one, BlockStart) and one.kind in CALL_KINDS]
 
@@ -259,8 +259,6 @@ def _described(event: Event) -> tuple[str, str]:
             return "block", str(event.kind)
         case Citation():
             return "block", "citation"
-        case DeltaRun():
-            return _described(event.whole)
 
 
 def usage_text(usage: Usage) -> str:

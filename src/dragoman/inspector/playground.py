@@ -32,6 +32,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Event,
+    EventOrRun,
     Finish,
     FinishReason,
     ReasoningDelta,
@@ -214,7 +215,7 @@ def _stage(question: Question, exchange: Exchange, tools: Sequence[Tool] | None)
     return NativeCalls(format=family, tools=tools, table=exchange.tools, seed=_SEED)
 
 
-def _take(run: _Run, events: Sequence[Event], chunk: int) -> None:
+def _take(run: _Run, events: Sequence[EventOrRun], chunk: int) -> None:
     made = expand_runs(run.stage.feed(events))
     run.events += made
     run.chunks += [chunk] * len(made)

@@ -15,7 +15,7 @@ from dragoman.recorder.lines import SUFFIX, Translation, encode_line
 from dragoman.recorder.recording import AttemptRecord, Recording, RecordingError
 from dragoman.translate_requests import read_request
 from dragoman.turn.answer import merged
-from dragoman.turn.events import Event
+from dragoman.turn.events import EventOrRun
 from dragoman.turn.tools import ToolTable
 
 _NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -102,7 +102,7 @@ def _answered(recording: Recording) -> AttemptRecord:
     return attempt
 
 
-def _events(recording: Recording, how: Translation, stream: bytes) -> list[Event]:
+def _events(recording: Recording, how: Translation, stream: bytes) -> list[EventOrRun]:
     """Return what the reader makes of a stream, as `tests/support/corpus.py` does."""
     sealer = Sealer(b"the corpus key")
     request = None

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.redaction import Secrets
-from dragoman.turn.events import DeltaRun, Event, Fault, TextDelta
+from dragoman.turn.events import DeltaRun, EventOrRun, Fault, TextDelta
 
 _LENGTHS: Final = struct.Struct(">QI")  # of the batch behind it, and of the MessagePack in it
 
@@ -138,7 +138,7 @@ def _clean(value: object) -> object:
             return value
 
 
-def encode_meaning(exchange: int, events: Sequence[Event]) -> tuple[Meant, bytes]:
+def encode_meaning(exchange: int, events: Sequence[EventOrRun]) -> tuple[Meant, bytes]:
     """Return the frame of events and its bytes, a run as its deltas."""
     if DeltaRun not in map(type, events):
         return Meant(exchange), encode(events)

@@ -16,7 +16,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.recorder.stalls import Gap
-from dragoman.turn.events import Event, Fault, expand_runs
+from dragoman.turn.events import EventOrRun, Fault, expand_runs
 
 VERSION: Final = 1
 SUFFIX: Final = ".dragoman"
@@ -171,7 +171,7 @@ def decode_line(data: bytes) -> Line:
     return _DECODER.decode(data)
 
 
-def encode_events(events: Iterable[Event]) -> list[Raw]:
+def encode_events(events: Iterable[EventOrRun]) -> list[Raw]:
     """Return events as a recording has them: text deltas one by one."""
     return [Raw(encode(event)) for event in expand_runs(events)]
 

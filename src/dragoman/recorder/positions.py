@@ -21,7 +21,7 @@ from dragoman.recorder.replay import exchange_options
 from dragoman.toolcalls.findings import TextChannel
 from dragoman.toolcalls.marker_positions import MarkerTracer
 from dragoman.toolcalls.stage import Splitter, native_stages
-from dragoman.turn.events import BlockStart, Event, ReasoningDelta, TextDelta, expand_runs
+from dragoman.turn.events import BlockStart, EventOrRun, ReasoningDelta, TextDelta, expand_runs
 from dragoman.wire.sse import SSEReader
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -199,7 +199,7 @@ class _Trace:
         self._blocks.append(_Block(tracer))
         return tracer
 
-    def feed(self, events: list[Event], frame: _Frame) -> None:
+    def feed(self, events: list[EventOrRun], frame: _Frame) -> None:
         """Take the events of a frame."""
         for event in expand_runs(events):
             blocks = len(self._blocks)

@@ -17,7 +17,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import own_format
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import read_request
-from dragoman.turn.events import Event, Fault, expand_runs
+from dragoman.turn.events import Event, EventOrRun, Fault, expand_runs
 from dragoman.turn.request import Request
 from dragoman.wire.json_values import decode_any
 
@@ -56,7 +56,7 @@ class EventCollector:
     def pending(self) -> bool:
         return False
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         self.events += expand_runs(events)
         return list(events)
 

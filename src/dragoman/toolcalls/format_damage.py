@@ -47,6 +47,7 @@ from dragoman.turn.events import (
     FinishReason,
     Start,
     TextDelta,
+    expand_runs,
 )
 from dragoman.turn.request import Tool
 from dragoman.wire.json_values import decode_any
@@ -283,7 +284,7 @@ def read(format_: Format, text: str, ending: str, *, required: bool) -> Parsed:
     last = next((one for one in reversed(events) if isinstance(one, BlockStart | BlockEnd)), None)
     if isinstance(last, BlockStart):
         events.append(BlockEnd(last.index, complete=False))
-    return parsed(events)
+    return parsed(expand_runs(events))
 
 
 def _shown(found: Parsed) -> str:

@@ -27,6 +27,7 @@ from dragoman.turn.events import (
     InputDelta,
     ReasoningDelta,
     TextDelta,
+    expand_runs,
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
@@ -112,9 +113,10 @@ class ToolCallParser:
         return parsed(self._events)
 
     def _take(self) -> list[Event]:
-        events = self._blocks.take()
+        made = self._blocks.take()
         if self._whole is not None:
-            events = self._whole.feed(events)
+            made = self._whole.feed(made)
+        events = expand_runs(made)
         self._events += events
         return events
 

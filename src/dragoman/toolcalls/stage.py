@@ -37,7 +37,7 @@ from dragoman.turn.events import (
     BlockStart,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     InputDelta,
@@ -118,7 +118,7 @@ class Splitter:
         machine = self._machine
         return self._blocks.start is not None or (machine is not None and machine.holding)
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the events that are ready."""
         if self._failed:
             return []
@@ -136,7 +136,7 @@ class Splitter:
             return self._fail(self._blocks.failed)
         return self._blocks.take()
 
-    def _feed(self, events: Sequence[Event]) -> None:
+    def _feed(self, events: Sequence[EventOrRun]) -> None:
         """Take events up to a call that passes a limit."""
         append = self._blocks.out.append
         for event in events:
@@ -183,7 +183,7 @@ class Splitter:
             and (self._find_lead is None or not self._find_lead(text))
         )
 
-    def _is_plain_answer(self, events: Sequence[Event]) -> bool:
+    def _is_plain_answer(self, events: Sequence[EventOrRun]) -> bool:
         """Return whether events are a whole answer in which no text can hold a marker."""
         if not events or type(events[0]) is not Start or type(events[-1]) is not Finish:
             return False
@@ -200,7 +200,7 @@ class Splitter:
                 return False
         return True
 
-    def _fail(self, call: FailedCall) -> list[Event]:
+    def _fail(self, call: FailedCall) -> list[EventOrRun]:
         """End the answer at a call that passes a limit; its end is not emitted, because it must not look whole."""
         self._failed = True
         out = self._blocks.take()
@@ -233,7 +233,7 @@ class Splitter:
 
     # --- events ------------------------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: EventOrRun) -> None:
         match event:
             # First: a class that does not match costs more than all the rest of a delta.
             case ReasoningDelta() | TextDelta():
@@ -266,7 +266,7 @@ class Splitter:
             case _:
                 self._forward(event, event.index)
 
-    def _forward(self, event: Event, index: int) -> None:
+    def _forward(self, event: EventOrRun, index: int) -> None:
         """Pass an event of a block that is not scanned, under our index."""
         out = self._blocks
         if index != out.index:

@@ -15,7 +15,7 @@ from dragoman.turn.events import (
     BlockStart,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -294,7 +294,7 @@ class Folder:
         self._block: _OpenBlock | None = None
         self._end: Finish | Fault | None = None
 
-    def feed(self, events: Iterable[Event], /) -> None:
+    def feed(self, events: Iterable[EventOrRun], /) -> None:
         """Take events; those after the end are ignored.
 
         Raises:
@@ -310,7 +310,7 @@ class Folder:
             else:
                 self._take(event)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: EventOrRun) -> None:
         block = self._block
         # A class pattern that does not match costs more than the rest of this: the types are compared.
         if type(event) is Start:
@@ -354,7 +354,7 @@ class Folder:
         return Answer(self._start, tuple(blocks), self._usage, finish, fault, tuple(self._losses))
 
 
-def fold(events: Iterable[Event]) -> Answer:
+def fold(events: Iterable[EventOrRun]) -> Answer:
     """Return the answer that a legal stream of events makes up.
 
     Raises:
@@ -366,9 +366,9 @@ def fold(events: Iterable[Event]) -> Answer:
     return folder.answer()
 
 
-def unfold(answer: Answer) -> list[Event]:
+def unfold(answer: Answer) -> list[EventOrRun]:
     """Return a stream of events that folds into `answer`."""
-    events: list[Event] = [answer.start, *answer.losses]
+    events: list[EventOrRun] = [answer.start, *answer.losses]
     for index, block in enumerate(answer.blocks):
         events.append(
             BlockStart(
@@ -425,9 +425,9 @@ def _joined(lists: Sequence[Raw]) -> Raw | None:
 # --- streams that were cut differently ---------------------------------------------------------
 
 
-def merged(events: Iterable[Event]) -> list[Event]:
+def merged(events: Iterable[EventOrRun]) -> list[EventOrRun]:
     """Return the events with neighbouring deltas of the same block and kind joined."""
-    out: list[Event] = []
+    out: list[EventOrRun] = []
     pieces: list[str] = []  # of the last delta in `out`
     for event in events:
         if type(event) is DeltaRun:
@@ -442,7 +442,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
     return out
 
 
-def _flush_merged(out: list[Event], pieces: list[str]) -> None:
+def _flush_merged(out: list[EventOrRun], pieces: list[str]) -> None:
     if len(pieces) > 1:
         last = out[-1]
         whole = "".join(pieces)
@@ -452,7 +452,7 @@ def _flush_merged(out: list[Event], pieces: list[str]) -> None:
             out[-1] = structs.replace(last, text=whole)
 
 
-def delta_text(event: Event) -> str:
+def delta_text(event: EventOrRun) -> str:
     """Return what a delta adds; nothing for other events."""
     if isinstance(event, ArgsDelta):
         return event.json
@@ -461,7 +461,7 @@ def delta_text(event: Event) -> str:
     return ""
 
 
-def _continues(last: Event, event: Event) -> bool:
+def _continues(last: EventOrRun, event: EventOrRun) -> bool:
     """Return whether `event` adds to the delta `last`."""
     if type(last) is not type(event):
         return False

@@ -17,7 +17,7 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
-    Event,
+    EventOrRun,
     Fault,
     FaultKind,
     FinishReason,
@@ -47,7 +47,7 @@ class BlockBuilder:
         seal_plain: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self.out: list[Event] = []
+        self.out: list[EventOrRun] = []
         self.index: int = -1  # of the open block, or the last one
         self.kind: BlockKind | None = None  # of the open block
         self.sealed: bool = False  # the open reasoning block carries opaque state
@@ -59,7 +59,7 @@ class BlockBuilder:
         self._seal_plain = seal_plain  # unsigned reasoning is marked to be sent back
         self._limits = limits
 
-    def take(self) -> list[Event]:
+    def take(self) -> list[EventOrRun]:
         """Return the events since the last call."""
         out = self.out
         self.out = []

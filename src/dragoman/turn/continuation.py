@@ -16,7 +16,7 @@ from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -66,9 +66,9 @@ class Continuation:
         self._usage: Usage | None = None  # of the present request
         self._before: Usage | None = None  # of those before it
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the events for the client."""
-        out: list[Event] = []
+        out: list[EventOrRun] = []
         for event in events:
             if self._keeps_answer:
                 self._part.feed((event,))
@@ -90,7 +90,7 @@ class Continuation:
         self._skipping = False
         self._renamed.clear()
 
-    def give_up(self) -> list[Event]:
+    def give_up(self) -> list[EventOrRun]:
         """Return the end of an answer that paused more often than the shell allows, or did not go on in time."""
         if self.paused is None:
             self._sent = frozenset()  # what the last request sent back brought nothing
@@ -98,7 +98,7 @@ class Continuation:
         reason = FinishReason.LENGTH if self._truncated else FinishReason.STOP
         return [Loss("continuation_capped"), *self._end(Finish(reason), capped=True)]
 
-    def fail(self, fault: Fault) -> list[Event]:
+    def fail(self, fault: Fault) -> list[EventOrRun]:
         """Return the end of an answer that cannot be continued."""
         self.paused, self.waits = None, False
         return [fault]
@@ -112,7 +112,7 @@ class Continuation:
         # A result that comes after its call's answer is counted with both.
         return structs.replace(total, searches=min(total.searches, self._searches) or searched)
 
-    def _take(self, event: Event, out: list[Event]) -> None:
+    def _take(self, event: EventOrRun, out: list[EventOrRun]) -> None:
         match event:
             case Start():
                 if not self._started:
@@ -140,7 +140,7 @@ class Continuation:
             case _:
                 self._number(event, self._blocks - 1, out)
 
-    def _begin(self, start: BlockStart, out: list[Event]) -> None:
+    def _begin(self, start: BlockStart, out: list[EventOrRun]) -> None:
         server = start.server
         if isinstance(server, ServerCall):
             # A result that follows a pause comes without its call, and the reader has added one.
@@ -164,12 +164,12 @@ class Continuation:
         self.waits = False
 
     @staticmethod
-    def _number(event: Event, index: int, out: list[Event]) -> None:
+    def _number(event: EventOrRun, index: int, out: list[EventOrRun]) -> None:
         same = event.index == index  # type: ignore[union-attr]  # part of a block
         out.append(event if same else structs.replace(event, index=index))
 
-    def _end(self, finish: Finish, *, capped: bool = False) -> list[Event]:
-        out: list[Event] = []
+    def _end(self, finish: Finish, *, capped: bool = False) -> list[EventOrRun]:
+        out: list[EventOrRun] = []
         total = self._total()
         if total is not None:
             total = structs.replace(self.spent(self._usage or _NOTHING), final=True)

@@ -281,7 +281,8 @@ class DeltaRun(Struct, frozen=True, gc=False, tag="run", tag_field="event"):
 
     Readers emit it for upstreams that repeat one frame with other text in it, so that a stage or a writer
     does its work once per read instead of once per delta.  It means exactly what `deltas()` returns.
-    Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
+    Programs that read answers (`AnswerReader`, the client, `ToolCallParser`) never see it: they get the deltas.
+    Only the watchers of a `Translator` do.
 
     Attributes:
         index: The block's position.
@@ -483,16 +484,12 @@ class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):
 
 
 Delta: TypeAlias = (
-    TextDelta
-    | DeltaRun
-    | ReasoningDelta
-    | ArgsDelta
-    | InputDelta
-    | RefusalDelta
-    | Citation
-    | Opaque
+    TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta | Citation | Opaque
 )
+# What programs get that read answers.
 Event: TypeAlias = Start | BlockStart | Delta | BlockEnd | Usage | Finish | Fault | Ping | Loss
+# What readers, stages and writers exchange.
+EventOrRun: TypeAlias = Event | DeltaRun
 
 
 def inner_texts(bodies: Sequence[bytes]) -> list[str]:
@@ -500,11 +497,11 @@ def inner_texts(bodies: Sequence[bytes]) -> list[str]:
     return _STRINGS.decode(b'["%b"]' % b'","'.join(bodies))
 
 
-def expand_runs(events: Iterable[Event]) -> list[Event]:
+def expand_runs(events: Iterable[EventOrRun]) -> list[Event]:
     """Return the events with every `DeltaRun` replaced by its deltas."""
     expanded: list[Event] = []
     for event in events:
-        if type(event) is DeltaRun:
+        if isinstance(event, DeltaRun):
             expanded += event.deltas()
         else:
             expanded.append(event)

@@ -26,7 +26,7 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     FaultKind,
     Finish,
@@ -53,7 +53,7 @@ class Stage(Protocol):
         """Something is held back."""
         ...
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]: ...
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]: ...
 
 
 class StopSequences:
@@ -73,9 +73,9 @@ class StopSequences:
         """Text is held back."""
         return bool(self._held)
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the events up to the first stop sequence."""
-        out: list[Event] = []
+        out: list[EventOrRun] = []
         for event in events:
             if self.done:
                 break
@@ -96,7 +96,7 @@ class StopSequences:
                     out.append(event)
         return out
 
-    def _text(self, event: TextDelta, out: list[Event]) -> None:
+    def _text(self, event: TextDelta, out: list[EventOrRun]) -> None:
         index, text = event.index, event.text
         joined = self._held + text
         found = min(
@@ -123,7 +123,7 @@ class StopSequences:
                 return length
         return 0
 
-    def _cut(self, index: int, text: str, sequence: str, out: list[Event]) -> None:
+    def _cut(self, index: int, text: str, sequence: str, out: list[EventOrRun]) -> None:
         if text:
             out.append(TextDelta(index, text))
         out.append(BlockEnd(index))
@@ -134,7 +134,7 @@ class StopSequences:
         self._held = ""
         self.done = True
 
-    def _release(self, out: list[Event]) -> None:
+    def _release(self, out: list[EventOrRun]) -> None:
         if self._held:
             out.append(TextDelta(self._index, self._held))
             self._held = ""
@@ -144,7 +144,7 @@ class WholeCalls:
     """Hold each call until it has ended.  Readers bound what a call may hold."""
 
     def __init__(self) -> None:
-        self._held: list[Event] = []  # of the call that is open, but for its fragments
+        self._held: list[EventOrRun] = []  # of the call that is open, but for its fragments
         self._fragments: list[str] = []
 
     @property
@@ -152,9 +152,9 @@ class WholeCalls:
         """A call waits for its end."""
         return bool(self._held)
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the events that are ready."""
-        out: list[Event] = []
+        out: list[EventOrRun] = []
         for event in events:
             match event:
                 case BlockStart(kind=kind) if kind in CALL_KINDS:
@@ -175,7 +175,7 @@ class WholeCalls:
                     out.append(event)
         return out
 
-    def _release(self, end: BlockEnd) -> list[Event]:
+    def _release(self, end: BlockEnd) -> list[EventOrRun]:
         start, *state = self._held
         text = "".join(self._fragments)
         self._held = []
@@ -206,7 +206,7 @@ class UsableCalls:
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._calls = 0
-        self._held: list[Event] = []  # everything since the first call
+        self._held: list[EventOrRun] = []  # everything since the first call
         self._name = ""  # of the last call
         self._unusable = ""  # the name of the first call that cannot be used
 
@@ -215,11 +215,11 @@ class UsableCalls:
         """A call waits for the end of the answer."""
         return bool(self._held)
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return what comes before the first call at once, and everything else with the end of the answer."""
         if not self._held and not any(map(_begins_call, events)):
             return list(events)
-        out: list[Event] = []
+        out: list[EventOrRun] = []
         for event in events:
             match event:
                 case Ping():
@@ -241,14 +241,14 @@ class UsableCalls:
                     out.append(event)
         return out
 
-    def _hold(self, event: Event) -> None:
+    def _hold(self, event: EventOrRun) -> None:
         self._held.append(event)
         if isinstance(event, BlockStart):
             self._name = event.name
         elif isinstance(event, BlockEnd) and not event.complete:
             self._unusable = self._unusable or self._name
 
-    def _end(self, finish: Finish) -> list[Event]:
+    def _end(self, finish: Finish) -> list[EventOrRun]:
         if not self._unusable or finish.reason not in _FINISHED:
             held, self._held = self._held, []
             return [*held, finish]
@@ -258,14 +258,14 @@ class UsableCalls:
         fault = Fault(FaultKind.UPSTREAM_BAD, message, code=INVALID_ARGUMENTS)
         return [*self._drop(), fault]
 
-    def _drop(self) -> list[Event]:
+    def _drop(self) -> list[EventOrRun]:
         """Drop what was held; return what was found and counted in it."""
         held, self._held = self._held, []
         lost = Loss("held_content_lost")
         return [*(one for one in held if isinstance(one, Loss | Usage) and one != lost), lost]
 
 
-def _begins_call(event: Event) -> bool:
+def _begins_call(event: EventOrRun) -> bool:
     return type(event) is BlockStart and event.kind in CALL_KINDS
 
 
@@ -300,7 +300,7 @@ class CallLimits:
         self._size = 0  # of the last call's arguments
         self._turn_size = 0  # of all calls
 
-    def count(self, event: Event, /) -> None:
+    def count(self, event: EventOrRun, /) -> None:
         """Take one event.
 
         Raises:
@@ -350,9 +350,9 @@ class ServerTools:
         self._blocks = 0  # that are left
         self._calls = 0  # for the client that are left
 
-    def feed(self, events: Sequence[Event], /) -> list[Event]:
+    def feed(self, events: Sequence[EventOrRun], /) -> list[EventOrRun]:
         """Return the events without such calls."""
-        out: list[Event] = []
+        out: list[EventOrRun] = []
         for event in events:
             match event:
                 case BlockStart(kind=kind):
@@ -379,13 +379,13 @@ class ServerTools:
             out.append(structs.replace(event, index=shifted) if self._dropped else event)
         return out
 
-    def _end(self, finish: Finish) -> list[Event]:
+    def _end(self, finish: Finish) -> list[EventOrRun]:
         if self._dropped and not self._blocks:
             reason = (
                 "the upstream did not run the tool that it was asked to run, and sent nothing else"
             )
             return [Fault(FaultKind.UPSTREAM_BAD, reason, code="server_tool_unrun")]
-        losses: list[Event] = []
+        losses: list[EventOrRun] = []
         if self._unused and finish.reason in _ANSWERED:
             losses.append(Loss("server_tool_unused", detail=", ".join(sorted(self._names))))
         if self._dropped and not self._calls and finish.reason is FinishReason.TOOL_CALLS:

@@ -62,7 +62,7 @@ from dragoman.turn.events import (
     BlockStart,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -157,7 +157,7 @@ class Legality:
         self._final_usage = False
         self._broken = False
 
-    def check(self, event: Event, /) -> None:
+    def check(self, event: EventOrRun, /) -> None:
         """Take one event.
 
         Raises:
@@ -223,7 +223,7 @@ class Legality:
         if self._unanswered and event.reason in _PLAIN_STOPS:
             self._refuse("Finish", "a vendor-run tool has no result")
 
-    def _refuse_delta(self, event: Event) -> None:
+    def _refuse_delta(self, event: EventOrRun) -> None:
         index = event.index  # type: ignore[union-attr]
         name = type(event).__name__
         if index != self.index:

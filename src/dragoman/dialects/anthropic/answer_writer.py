@@ -25,7 +25,7 @@ from dragoman.turn.events import (
     Channel,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -425,7 +425,7 @@ class MessagesWriter:
     def adopt(self, raw: bytes, /) -> None:
         """Do nothing: servers of this dialect add no fields that clients read."""
 
-    def skip(self, event: Event, /) -> None:
+    def skip(self, event: EventOrRun, /) -> None:
         """Note a delta of text or arguments whose frame is forwarded."""
         if type(event) is DeltaRun:
             event = event.whole
@@ -434,7 +434,7 @@ class MessagesWriter:
         else:
             self.send(event)
 
-    def send(self, event: Event, /) -> bytes:
+    def send(self, event: EventOrRun, /) -> bytes:
         """Return the bytes of an event.
 
         Raises:
@@ -467,7 +467,7 @@ class MessagesWriter:
         before, after = self._delta.split(b"%b")
         return b'%b"%b"%b' % (before, (b'"%b%b"' % (after, before)).join(run.bodies), after)
 
-    def _write(self, event: Event) -> bytes:
+    def _write(self, event: EventOrRun) -> bytes:
         match event:
             case DeltaRun():
                 return self._run(event)

@@ -36,7 +36,7 @@ from dragoman.turn.events import (
     Channel,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -395,7 +395,7 @@ class ChatWriter:
     def passed(self, raw: bytes, /) -> None:
         """Do nothing: forwarded frames do not change what is written later."""
 
-    def skip(self, event: Event, /) -> None:
+    def skip(self, event: EventOrRun, /) -> None:
         """Note a delta whose frame is forwarded."""
         if type(event) is DeltaRun:
             event = event.whole
@@ -410,7 +410,7 @@ class ChatWriter:
         else:
             self.send(event)
 
-    def send(self, event: Event, /) -> bytes:
+    def send(self, event: EventOrRun, /) -> bytes:
         """Return the bytes of an event.
 
         Raises:
@@ -441,7 +441,7 @@ class ChatWriter:
             before, after = b'%b{%b"' % (self._head, self._fields[0]), b'"}' + self._tail
         return before + (after + before).join(run.bodies) + after
 
-    def _write(self, event: Event) -> bytes:
+    def _write(self, event: EventOrRun) -> bytes:
         match event:
             case DeltaRun():
                 return self._run(event)

@@ -44,7 +44,7 @@ from dragoman.turn.events import (
     Channel,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -433,14 +433,14 @@ class GeminiWriter:
     def adopt(self, raw: bytes, /) -> None:
         """Keep nothing: clients read no fields that the dialect does not define."""
 
-    def skip(self, event: Event, /) -> None:
+    def skip(self, event: EventOrRun, /) -> None:
         """Note a delta of text whose chunk is forwarded."""
         if type(event.whole if type(event) is DeltaRun else event) is TextDelta:
             self._check(event)
         else:
             self.send(event)
 
-    def send(self, event: Event, /) -> bytes:
+    def send(self, event: EventOrRun, /) -> bytes:
         """Return the bytes of an event.
 
         Raises:
@@ -461,7 +461,7 @@ class GeminiWriter:
             out = self._write(event)
         return out if out.isascii() else _plain_lines(out)
 
-    def _write(self, event: Event) -> bytes:
+    def _write(self, event: EventOrRun) -> bytes:
         match event:
             case TextDelta():
                 return self._text(event)
@@ -666,7 +666,7 @@ class ListWriter(GeminiWriter):
         super().__init__(exchange)
         self._before = b"["  # the next chunk
 
-    def send(self, event: Event, /) -> bytes:
+    def send(self, event: EventOrRun, /) -> bytes:
         """Return the bytes of an event.
 
         Raises:

@@ -28,7 +28,7 @@ from dragoman.turn.events import (
     BlockStart,
     Citation,
     DeltaRun,
-    Event,
+    EventOrRun,
     Fault,
     Finish,
     FinishReason,
@@ -299,7 +299,7 @@ class ResponsesWriter:
         self._ids = exchange.call_ids
         self._encrypted = _wants_encrypted(exchange)
 
-    def send(self, event: Event, /) -> bytes:
+    def send(self, event: EventOrRun, /) -> bytes:
         """Return the bytes of `event`."""
         self._legality.check(event)
         match event:
@@ -353,7 +353,7 @@ class ResponsesWriter:
     def adopt(self, raw: bytes, /) -> None:
         """Keep nothing: servers of this dialect add no fields that clients read."""
 
-    def skip(self, event: Event, /) -> None:
+    def skip(self, event: EventOrRun, /) -> None:
         """Take note of a delta whose frame is forwarded: the end of its item repeats all of it.
 
         Each forwarded delta has one number.  `send` may count the item's announcement too, which was
