@@ -209,6 +209,9 @@ def _entry(name: str) -> Iterator[str]:
     if bases:
         yield f"A subclass of `{bases[0]}`."
         yield ""
+    if isinstance(value, type) and issubclass(value, dragoman.DragomanError):
+        yield f"`http_status` is {value.http_status}, `exit_code` is {value.exit_code}."
+        yield ""
     if isinstance(value, type):
         yield from _members(value)
 

@@ -13,8 +13,7 @@
         UntranslatableError             the target dialect has no form for this: carries the path
         ConfigError                the operator's input is wrong
 
-`http_status` is the status that a server replies with if the client is at fault; `exit_code` is what
-the command line returns.
+Each class has an `http_status` and an `exit_code`.
 """
 
 import errno
@@ -23,7 +22,12 @@ from typing import ClassVar
 
 
 class DragomanError(Exception):
-    """The base of all errors that this package raises on purpose."""
+    """The base of all errors that this package raises on purpose.
+
+    Attributes:
+        http_status: The status of a server's reply to a request that causes the error, as `error_response` writes it.
+        exit_code: What the command line returns: 1, but 2 if its user made the mistake, and 3 if a server failed.
+    """
 
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1

@@ -110,6 +110,19 @@ class Translator:
         continues: Do not end an answer that its upstream pauses: see `paused`, `resume` and `give_up`.
         **options: What is known of the exchange; see `ExchangeOptions`.
 
+    Attributes:
+        outcome: How the answer ended: a `Finish`, or a `Fault` if it failed.  None while it goes on.
+        usage: The last token counts, which replace all earlier ones; None if there were none yet.  `spent` also has an
+            estimate for an answer that ended early.
+        losses: What was dropped or repaired so far.  Complete once the answer has ended: what the writer could not express
+            is added then.
+        calls: Names of the tools that the client was shown calls of so far, one for each call.  `Limits.max_calls`
+            bounds them; an answer with more fails.
+        findings: The tool calls that were found in text so far, and the problems with them, each a `NativeFinding`.
+            Empty if no format applies.  The same list grows with the answer.
+        begun: Content, or a proper end, was written for the client.  Until then a failed request can be repeated
+            without the client noticing.
+
     Raises:
         ConfigError: There is no such dialect, profile or format.
 
@@ -137,14 +150,12 @@ class Translator:
             source=from_dialect, target=to_dialect, continues=continues, **options
         )
         tools = options.get("tools")
-        self.begun: bool = (
-            False  # content was written, or a proper end: another attempt is out of the question
-        )
+        self.begun: bool = False
         self._wrote_content = False  # content was written
-        self.calls: list[str] = []  # names of the tools that were called so far
-        self.losses: list[Loss] = []  # what was dropped or repaired so far
-        self.outcome: Finish | Fault | None = None  # how the answer ended
-        self.usage: Usage | None = None  # the last counts
+        self.calls: list[str] = []
+        self.losses: list[Loss] = []
+        self.outcome: Finish | Fault | None = None
+        self.usage: Usage | None = None
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
         # Frames of the upstream are events: they cannot pass into a list.
@@ -170,7 +181,6 @@ class Translator:
         if self._continuation is not None:
             self._stages.insert(0, self._continuation)
         self._source = from_dialect
-        # What was found of native calls so far: this list grows with the answer.
         self.findings: Sequence[NativeFinding] = findings_of(self._stages)
         self._watchers: list[Stage] = [watcher(exchange) for watcher in watchers]
         self._text_watchers = [one for one in self._watchers if getattr(one, "sees_text", True)]

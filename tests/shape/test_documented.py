@@ -1,7 +1,9 @@
 """`help()` explains every public name, and every field and parameter of it."""
 
+import ast
 import inspect
 import re
+import textwrap
 from enum import Enum
 from typing import Any
 
@@ -24,6 +26,27 @@ def fields_of(cls: type) -> list[str]:
     if issubclass(cls, Enum):
         return list(cls.__members__)
     return list(getattr(cls, "__struct_fields__", ()))
+
+
+def attributes_of(cls: type) -> set[str]:
+    """Return the public attributes that the class assigns in its body or to `self`."""
+    assigned: list[ast.expr] = []
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            assigned += node.targets
+        elif isinstance(node, ast.AnnAssign):
+            assigned.append(node.target)
+    own = {
+        one.attr
+        for target in assigned
+        for one in ast.walk(target)
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.value, ast.Name)
+        and one.value.id == "self"
+    }
+    own |= set(vars(cls).get("__annotations__", ()))
+    return {name for name in own if not name.startswith("_")}
 
 
 def parameters_of(function: Any) -> list[str]:
@@ -54,6 +77,16 @@ def test_every_field_is_explained(name: str, cls: type) -> None:
     doc = inspect.getdoc(cls) or ""
 
     assert [] == [field for field in fields_of(cls) if not is_explained(field, doc)]
+
+
+@in_one_test
+@pytest.mark.parametrize(("name", "cls"), CLASSES)
+def test_every_public_attribute_is_explained(name: str, cls: type) -> None:
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("dragoman")]
+    doc = "\n".join(inspect.getdoc(base) or "" for base in ours)
+    attributes = set().union(*map(attributes_of, ours))
+
+    assert [] == [one for one in sorted(attributes) if not is_explained(one, doc)]
 
 
 @in_one_test
