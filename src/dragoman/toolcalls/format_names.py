@@ -84,8 +84,12 @@ def is_built_in(name: str) -> bool:
     return normalized_name(name) in _NAMES or normalized_name(name) in RESERVED
 
 
-def find_format(name: Format | str, own: Iterable[Format] = ()) -> Format:
+def find_format(
+    name: Format | str, own: Iterable[Format] = (), *, words: Iterable[str] = (AUTO.key,)
+) -> Format:
     """Return a format by its key or alias; `own`: formats of the caller, which come first.
+
+    `words` are the names without a format of their own that the caller knows: an error suggests them too.
 
     Raises:
         ConfigError: no format has that name, an installed package cannot be loaded, or a given format is not legal.
@@ -103,15 +107,15 @@ def find_format(name: Format | str, own: Iterable[Format] = ()) -> Format:
     for plugin in _plugins():
         if normalized_name(plugin.name) == wanted:
             return _format_of(plugin)
-    raise UnknownFormatError(name, own)
+    raise UnknownFormatError(name, own, words)
 
 
 class UnknownFormatError(ConfigError):
     """No format has this name."""
 
-    def __init__(self, name: str, own: Iterable[Format] = ()) -> None:
+    def __init__(self, name: str, own: Iterable[Format], words: Iterable[str]) -> None:
         theirs = [*(one.key for one in own), *(plugin.name for plugin in _plugins())]
-        near = did_you_mean(normalized_name(name), [*RESERVED, *theirs, *_NAMES])
+        near = did_you_mean(normalized_name(name), [*words, *theirs, *_NAMES])
         self.reason: str = f"no tool-call format `{name}`"
         self.suggestion: str = near or f"known formats: {', '.join([*theirs, *sorted(FORMATS)])}"
         super().__init__(f"{self.reason}; {self.suggestion}")
@@ -132,7 +136,7 @@ def choose_format(
     if wanted in (NONE, STANDARD):
         return None
     if wanted != AUTO.key:
-        return find_format(native_format, own)
+        return find_format(native_format, own, words=RESERVED)
     for format_ in (*own, *installed_formats()):
         if matches_model(format_, model):
             return validated(format_)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman import Limits, ToolCallParser, tool
+from dragoman import ConfigError, Limits, ToolCallParser, tool
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.toolcalls.parser import Parsed
 from dragoman.turn.events import ArgsDelta, BlockEnd
@@ -30,6 +30,15 @@ def test_whole_holds_a_call_until_it_has_ended() -> None:
     assert '{"a": 1}' == "".join(one.json for one in ended if isinstance(one, ArgsDelta))
     assert isinstance(ended[-1], BlockEnd)
     assert ended[-1].complete
+
+
+@pytest.mark.parametrize("name", ["none", "None", "nome", "standard"])
+def test_an_unknown_format_is_not_answered_with_a_name_that_is_unknown_too(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"no tool-call format `{name}`") as caught:
+        ToolCallParser(format=name)
+
+    assert "`none`" not in str(caught.value).partition(";")[2]
+    assert "`standard`" not in str(caught.value).partition(";")[2]
 
 
 @pytest.mark.parametrize(
