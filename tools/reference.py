@@ -8,6 +8,7 @@
 import inspect
 import re
 import textwrap
+import typing
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
@@ -39,6 +40,8 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Rendering",
             "Sealer",
             "Checker",
+            "Verdict",
+            "Violation",
         ),
     ),
     "Tool calls in text": (
@@ -68,6 +71,17 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "tool",
             "Request",
             "Turn",
+            "TextPart",
+            "ImagePart",
+            "DocumentPart",
+            "AudioPart",
+            "SearchResultPart",
+            "UrlSource",
+            "Base64Source",
+            "FileSource",
+            "TextSource",
+            "CacheHint",
+            "ReasoningSettings",
             "Tool",
             "DialectName",
         ),
@@ -137,6 +151,16 @@ ALIASES = {
     "Event": "Any of the events below, or a `Loss`.",
     "__version__": "The version of the package, a string.",
 }
+OTHERS = "Other types"
+OTHERS_INTRO = (
+    "Types of fields and results of the names above. A program seldom has to name one; the module to import it from is"
+    " given, and may change. [native-formats.md](native-formats.md#a-format-of-your-own) explains those of a `Format`."
+)
+# Not made by users, and types of a seam of the gateway.
+_INNER = {"AnswerStream", "SyncAnswerStream"}
+_SEAMS = {"watchers"}
+# Explained by docs/native-formats.md.
+_FORMATS = "dragoman.toolcalls.format"
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Example):$")
 _ENTRY = re.compile(r"^    (\*{0,2}\w+): (.*)$")
 _HEADS = {"Args": "Argument", "Attributes": "Attribute", "Raises": "Raises"}
@@ -158,18 +182,71 @@ def page() -> str:
         own = next(anchors)
         listed = ", ".join(f"[`{name}`](#{next(anchors)})" for name in names)
         lines += [f"* [{subject}](#{own}): {listed}"]
+    lines += [f"* [{OTHERS}](#other-types)"]
     for subject, (intro, names) in SUBJECTS.items():
         lines += ["", f"## {subject}", ""]
         lines += [intro, ""] if intro else []
         for name in names:
             lines += _entry(name)
         lines.pop()
+    lines += ["", f"## {OTHERS}", "", OTHERS_INTRO, ""]
+    for cls in other_types():
+        lines += [f"### `{cls.__name__}`", "", f"From `{cls.__module__}`.", ""]
+        lines += _explained(cls.__name__, cls)
+    lines.pop()
     return "\n".join(lines) + "\n"
 
 
 def public_names() -> list[str]:
     """Return every name that the page must have."""
     return [*dragoman.__all__, *testing.__all__]
+
+
+def other_types() -> list[type]:
+    """Return the types that the public names use and that are not public names themselves."""
+    public = {name: _value(name) for name in public_names()}
+    found: dict[type, None] = {}
+    for name, value in public.items():
+        _collect(value, name, {*filter(inspect.isclass, public.values())}, found)
+    named = [cls for cls in found if not typing.is_typeddict(cls) and cls.__module__ != _FORMATS]
+    return sorted(named, key=lambda cls: cls.__name__)
+
+
+def _collect(value: Any, name: str, public: set[type], found: dict[type, None]) -> None:
+    """Add the types of the fields, parameters and results of a value to `found`, and theirs."""
+    for hints in _hints(value, name):
+        for of, hint in hints.items():
+            for cls in () if of.startswith("_") or of in _SEAMS else _classes(hint):
+                if cls not in found and cls not in public:
+                    found[cls] = None
+                    _collect(cls, cls.__name__, public, found)
+
+
+def _hints(value: Any, name: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, type):
+        yield typing.get_type_hints(value) if inspect.isfunction(value) else {"": value}
+        return
+    if issubclass(value, Struct) or typing.is_typeddict(value):
+        yield typing.get_type_hints(value)
+    elif name not in _INNER and not issubclass(value, Enum):
+        yield typing.get_type_hints(value.__init__)
+    for member, one in inspect.getmembers(value):
+        if not member.startswith("_") and not _is_foreign(value, member):
+            function = one.fget if isinstance(one, property) else one
+            if inspect.isroutine(function):
+                yield typing.get_type_hints(function)
+
+
+def _classes(hint: Any) -> Iterator[type]:
+    """Yield the classes of this package in a type."""
+    if isinstance(hint, type) and hint.__module__.startswith("dragoman."):
+        yield hint
+    for inner in hint if isinstance(hint, list) else get_args(hint):
+        yield from _classes(inner)
+
+
+def _value(name: str) -> Any:
+    return getattr(testing if name in testing.__all__ else dragoman, name)
 
 
 def _anchors() -> Iterator[str]:
@@ -188,7 +265,10 @@ def _entry(name: str) -> Iterator[str]:
         yield ALIASES[name]
         yield ""
         return
-    value = getattr(testing if name in testing.__all__ else dragoman, name)
+    yield from _explained(name, _value(name))
+
+
+def _explained(name: str, value: Any) -> Iterator[str]:
     bases = [
         base.__name__
         for base in getattr(value, "__bases__", ())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman._version import __version__ as __version__
     from dragoman.checker.checker import Checker as Checker
+    from dragoman.checker.checker import Verdict as Verdict
+    from dragoman.checker.findings import Violation as Violation
     from dragoman.client.answer_stream import AnswerStream as AnswerStream
     from dragoman.client.client import Client as Client
     from dragoman.client.errors import ClientError as ClientError
@@ -82,15 +84,27 @@ if TYPE_CHECKING:
     from dragoman.turn.events import TextDelta as TextDelta
     from dragoman.turn.events import Usage as Usage
     from dragoman.turn.losses import Loss as Loss
+    from dragoman.turn.request import AudioPart as AudioPart
+    from dragoman.turn.request import Base64Source as Base64Source
+    from dragoman.turn.request import CacheHint as CacheHint
     from dragoman.turn.request import DialectName as DialectName
+    from dragoman.turn.request import DocumentPart as DocumentPart
+    from dragoman.turn.request import FileSource as FileSource
+    from dragoman.turn.request import ImagePart as ImagePart
+    from dragoman.turn.request import ReasoningSettings as ReasoningSettings
     from dragoman.turn.request import Request as Request
+    from dragoman.turn.request import SearchResultPart as SearchResultPart
+    from dragoman.turn.request import TextPart as TextPart
+    from dragoman.turn.request import TextSource as TextSource
     from dragoman.turn.request import Tool as Tool
     from dragoman.turn.request import Turn as Turn
+    from dragoman.turn.request import UrlSource as UrlSource
 
 # Where each public name lives.
 _HOMES = {
     "dragoman._version": ("__version__",),
-    "dragoman.checker.checker": ("Checker",),
+    "dragoman.checker.checker": ("Checker", "Verdict"),
+    "dragoman.checker.findings": ("Violation",),
     "dragoman.client.client": ("Client",),
     "dragoman.client.errors": ("ClientError",),
     "dragoman.client.tool_loop": ("LoopLimits", "LoopStoppedError", "ToolLoop"),
@@ -162,7 +176,23 @@ _HOMES = {
     ),
     "dragoman.turn.answer": ("Answer", "Block", "ToolCall"),
     "dragoman.turn.losses": ("Loss",),
-    "dragoman.turn.request": ("DialectName", "Request", "Tool", "Turn"),
+    "dragoman.turn.request": (
+        "AudioPart",
+        "Base64Source",
+        "CacheHint",
+        "DialectName",
+        "DocumentPart",
+        "FileSource",
+        "ImagePart",
+        "ReasoningSettings",
+        "Request",
+        "SearchResultPart",
+        "TextPart",
+        "TextSource",
+        "Tool",
+        "Turn",
+        "UrlSource",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

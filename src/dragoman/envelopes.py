@@ -45,17 +45,29 @@ class Envelope(
         "more": "e",
     },
 ):
-    """What an envelope holds."""
+    """What an envelope holds.
+
+    Attributes:
+        origin: The vendor that sent the state, and alone gets it back.
+        kind: What the state is for.
+        model: The model that sent it, where its vendor's models differ.
+        data: The state itself.
+        text: The reasoning itself, where the client will not send it back.
+        digest: Digest of the reasoning text, to see that the client sends it back unchanged.
+        item_id: Responses: the id of the reasoning item.
+        call_id: The call that the state signs.
+        place: Where a client keeps the state of several blocks in one place: how much came before this one.
+        more: The states of the other blocks there.
+    """
 
     origin: str
     kind: OpaqueKind
     model: str = ""
     data: str = ""
-    text: str | None = None  # the reasoning itself, where the client will not send it back
-    digest: str = ""  # of the reasoning text, to see that the client sends it back unchanged
+    text: str | None = None
+    digest: str = ""
     item_id: str = ""
     call_id: str = ""
-    # Where a client keeps the state of several blocks in one place: what came before this one, and the others.
     place: int | None = None
     more: tuple["Envelope", ...] = ()
 
@@ -86,14 +98,22 @@ class Sealer:
         self._decoder = msgspec.json.Decoder(Envelope)
 
     def bound_to(self, owner: str) -> "Sealer":
-        """Return a sealer whose envelopes open for one owner alone, derived from this one's key."""
+        """Return a sealer whose envelopes open for one owner alone, derived from this one's key.
+
+        Args:
+            owner: A name of the client, the same in every request and instance.
+        """
         key = hmac.new(self._key, f"owner {owner}".encode(), hashlib.sha256).digest()
         return Sealer(key, limits=self._limits)
 
     def seal(self, envelope: Envelope) -> str | None:
         """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`.
 
-        None is also returned for text that no encoding can carry.
+        None is also returned for text that no encoding can carry.  Translators call this; the state is then dropped
+        (`opaque_too_large`).
+
+        Args:
+            envelope: What to put into it.
         """
         try:
             plain = self._encoder.encode(envelope)
@@ -107,7 +127,11 @@ class Sealer:
         return sealed if len(sealed) <= self._limit else None
 
     def open(self, sealed: str) -> Envelope | None:
-        """Return what the envelope holds, or None if it is not ours, damaged or too large."""
+        """Return what the envelope holds, or None if it is not ours, damaged or too large.
+
+        Args:
+            sealed: Text of a client, of any size: only an envelope with our signature is unpacked, up to a limit.
+        """
         body, _, mac = sealed.rpartition(".")
         if len(sealed) > self._limit or not hmac.compare_digest(
             mac.encode("utf-8", "replace"), self._mac(body).encode()

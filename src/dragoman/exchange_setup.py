@@ -48,6 +48,9 @@ class ExchangeOptions(TypedDict, total=False):
         strict: A malformed event is a failure instead of a loss.
         rendering: How the client's answer looks; see `Rendering`.
         limits: What the upstream may send; see `Limits`.
+        notes_ids: Collect the ids of stored responses, files and the like that the answer gives to the client:
+            `Translator.take_given` returns them.  For a gateway whose clients share one key at a vendor, so that each
+            can name only its own.  They take memory until they are taken.
     """
 
     profile: Profile | str
@@ -61,7 +64,7 @@ class ExchangeOptions(TypedDict, total=False):
     strict: bool
     rendering: Rendering | None
     limits: Limits
-    notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
+    notes_ids: bool
 
 
 def make_exchange(

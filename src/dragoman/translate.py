@@ -106,7 +106,8 @@ class Translator:
         native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Functions that make stages which see every event that the client gets, and change none.
+        watchers: Functions that make stages which see every event that the client gets, and change none.  They are for
+            the gateway: what they are given (`Exchange`, and `DeltaRun` among the events) is not public and may change.
         continues: Do not end an answer that its upstream pauses: see `paused`, `resume` and `give_up`.
         **options: What is known of the exchange; see `ExchangeOptions`.
 
@@ -291,7 +292,15 @@ class Translator:
         return self._reader.held
 
     def feed(self, data: bytes, /) -> bytes:
-        """Translate bytes of the upstream, and return bytes for the client."""
+        """Translate bytes of the upstream, and return bytes for the client.
+
+        Args:
+            data: The next bytes of the body, decompressed, in a chunk of any size.  After the answer's end they are
+                ignored.
+
+        Raises:
+            MisuseError: `close` was called before.  Nothing that the upstream sends raises.
+        """
         if self._closed:
             raise MisuseError("feed after close")
         if self.outcome is not None:
@@ -321,7 +330,13 @@ class Translator:
         return self._render(self._through_stages(events))
 
     def fail(self, fault: Fault) -> bytes:
-        """End the answer with a failure that the caller detected (a timeout, a lost connection)."""
+        """End the answer with a failure that the caller detected (a timeout, a lost connection).
+
+        Returns what was held back and an error in the client's dialect, or nothing if the answer has ended already.
+
+        Args:
+            fault: What happened.  Its `message` is shown to the client as it is: it must contain no secret.
+        """
         if self.outcome is not None:
             return b""
         if self._continuation is not None and self._continuation.waits:
@@ -537,7 +552,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Make stages that see all events and change none.
+        watchers: Make stages that see all events and change none; see `Translator`.
         earlier: Bodies of answers that the upstream paused, which this one continues: the client gets one answer.
         pause: What happens if the upstream pauses the answer.  `forward`: the client learns of it and continues the answer
             itself.  `return`: nothing is translated, and the result has `paused`.  `end`: the answer ends there.

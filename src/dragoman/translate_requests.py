@@ -105,15 +105,31 @@ class TranslatedRequest(Struct, frozen=True):
 
 
 class RequestOptions(TypedDict, total=False):
-    """The target of a request, and which changes of the request are allowed."""
+    """The target of a request, and which changes of the request are allowed; each option has a default.
 
-    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
-    continues: bool  # the caller sends the requests that continue a paused answer; see `Translator`
-    model: str  # the upstream's name for the model; without one the client's
-    strict: bool  # what would be a loss of meaning is refused instead
-    repair_history: bool  # orphan tool results become text instead of an error
-    prefill: str  # `continue`: a last assistant turn that the target cannot go on is kept as a turn
-    known_ids: Mapping[str, str] | None  # native ids behind shortened ones, as far as remembered
+    Attributes:
+        profile: What the upstream accepts: the name of a profile, or a `Profile`; default `generic`.
+        continues: The caller sends the requests that continue a paused answer, as `Translator(continues=True)` allows.
+            Without it, tools that need such a request, such as Moonshot's search, are not declared.
+        model: The upstream's name of the model; default: the client's.
+        strict: What would be a loss of meaning raises `UntranslatableError` instead.
+        repair_history: A tool result without its call becomes text of the user; default: it raises
+            `UntranslatableError`.
+        prefill: What happens to the last assistant turn of a Messages request that the target cannot continue.
+            `reject`, the default, raises `UntranslatableError`; with `continue` a user turn asks the model to go on
+            (`prefill_emulated`).
+        known_ids: The upstream's ids behind ids of calls that were too long for the client (`gh-…`).  An id that
+            is not in it goes to the upstream as the client sent it.
+        limits: What the client may send; see `Limits`.
+    """
+
+    profile: Profile | str
+    continues: bool
+    model: str
+    strict: bool
+    repair_history: bool
+    prefill: str
+    known_ids: Mapping[str, str] | None
     limits: Limits
 
 
@@ -251,7 +267,8 @@ def translate_request(
     Raises:
         MalformedError: the request is not of its dialect; carries the path.
         UntranslatableError: the target cannot do what the request asks for; carries the path.
-        TooLargeError: it passes `max_request_bytes`.
+        TooLargeError: it passes a limit, which the error names.
+        ConfigError: there is no such dialect or profile.
     """
     limits = options.get("limits", DEFAULT_LIMITS)
     client = read_request(body, source=source, sealer=sealer, limits=limits)

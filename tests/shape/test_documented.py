@@ -5,10 +5,11 @@ import inspect
 import re
 import textwrap
 from enum import Enum
-from typing import Any
+from typing import Any, get_args, is_typeddict
 
 import msgspec
 import pytest
+from tools.reference import other_types
 
 import dragoman
 from dragoman import testing
@@ -20,6 +21,7 @@ PUBLIC |= {f"testing.{name}": getattr(testing, name) for name in testing.__all__
 ALIASES = {"DialectName", "Event"}
 DOCUMENTED = [pytest.param(name, value, id=name) for name, value in PUBLIC.items()]
 CLASSES = [one for one in DOCUMENTED if inspect.isclass(one.values[1])]
+OTHERS = [pytest.param(one.__name__, one, id=one.__name__) for one in other_types()]
 
 
 def fields_of(cls: type) -> list[str]:
@@ -72,7 +74,7 @@ def test_every_public_name_has_a_docstring(name: str, value: Any) -> None:
 
 
 @in_one_test
-@pytest.mark.parametrize(("name", "cls"), CLASSES)
+@pytest.mark.parametrize(("name", "cls"), CLASSES + OTHERS)
 def test_every_field_is_explained(name: str, cls: type) -> None:
     doc = inspect.getdoc(cls) or ""
 
@@ -112,6 +114,44 @@ def test_every_parameter_of_a_function_is_explained(name: str, value: Any) -> No
 
 @in_one_test
 @pytest.mark.parametrize(("name", "cls"), CLASSES)
+def test_every_parameter_of_a_method_is_explained(name: str, cls: type) -> None:
+    methods = {
+        attribute: value
+        for attribute, value in inspect.getmembers(cls)
+        if not attribute.startswith("_")
+        and (inspect.isfunction(value) or inspect.ismethod(value))
+        and value.__module__.startswith("dragoman")
+    }
+
+    assert [] == [
+        f"{attribute}: {one}"
+        for attribute, value in methods.items()
+        for one in parameters_of(value)
+        if not is_explained(one, inspect.getdoc(value) or "")
+    ]
+
+
+@in_one_test
+@pytest.mark.parametrize(("name", "value"), DOCUMENTED)
+def test_every_option_is_explained(name: str, value: Any) -> None:
+    made = value.__init__ if inspect.isclass(value) else value
+    for parameter in (
+        inspect.signature(made).parameters.values() if inspect.isfunction(made) else ()
+    ):
+        for options in filter(is_typeddict, get_args(parameter.annotation)):
+            doc = inspect.getdoc(options) or ""
+            # "The keyword arguments of `Client`."
+            doc += "".join(
+                inspect.getdoc(PUBLIC[one]) or ""
+                for one in re.findall(r"`(\w+)`", doc)
+                if one in PUBLIC
+            )
+
+            assert [] == [one for one in options.__annotations__ if not is_explained(one, doc)]
+
+
+@in_one_test
+@pytest.mark.parametrize(("name", "cls"), CLASSES + OTHERS)
 def test_every_public_method_has_a_docstring(name: str, cls: type) -> None:
     own = {
         attribute: value

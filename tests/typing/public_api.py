@@ -8,6 +8,8 @@ from dragoman import (
     ArgsDelta,
     BlockEnd,
     BlockStart,
+    CacheHint,
+    Checker,
     Citation,
     Client,
     ClientError,
@@ -15,11 +17,13 @@ from dragoman import (
     Fault,
     Finish,
     FinishReason,
+    ImagePart,
     InputDelta,
     Loss,
     Opaque,
     Ping,
     ReasoningDelta,
+    ReasoningSettings,
     RefusalDelta,
     Request,
     Start,
@@ -27,6 +31,7 @@ from dragoman import (
     SyncAnswerStream,
     SyncClient,
     TextDelta,
+    TextPart,
     Tool,
     ToolCall,
     ToolCallParser,
@@ -34,7 +39,10 @@ from dragoman import (
     TranslatedRequest,
     Translator,
     Turn,
+    UrlSource,
     Usage,
+    Verdict,
+    Violation,
     error_response,
     request,
     tool,
@@ -92,6 +100,12 @@ def core(error: ClientError) -> None:
     assert_type(translate_request(b"", source="chat", target="anthropic"), TranslatedRequest)
     assert_type(error_response(error, target="chat"), tuple[int, bytes])
     assert_type(Translator(source="chat", target="anthropic").feed(b""), bytes)
+    checker = Checker("chat")
+    found: list[Violation] = checker.feed(b"") + checker.close()
+    assert_type(found[0].reason, str)
+    assert_type(checker.verdict, Verdict)
+    assert_type(user("Look.", ImagePart(UrlSource("…")), TextPart("…", cache=CacheHint())), Turn)
+    assert_type(request("Hi", reasoning=ReasoningSettings(mode="off")), Request)
     parser = ToolCallParser(format="hermes")
     assert_type(parser.feed(""), list[Event])
     assert_type(parser.result.tool_calls, tuple[ToolCall, ...])

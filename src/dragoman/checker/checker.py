@@ -38,15 +38,26 @@ _DONE: Final = b"[DONE]"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of checking a whole stream."""
+    """The result of checking a whole stream.
+
+    Attributes:
+        legal: The stream breaks no rule.  One that reports a failure in its dialect's form is legal too.
+        ended: How it ended.
+        frames: Its events; comments are not counted.
+        blocks: Blocks (Messages), items (Responses), channels and calls (Chat),
+            or other parts and runs of text or thoughts (Gemini).
+        calls: Tool calls for the client to run.
+        violations: The first 100, in the order of the stream.
+        unlisted: How many more there were.
+    """
 
     legal: bool
     ended: Ending
-    frames: int  # events; comments are not counted
-    blocks: int  # blocks (Messages), items (Responses), channels and calls (Chat)
-    calls: int  # tool calls for the client to run
-    violations: tuple[Violation, ...]  # in the order of the stream, at most `MAX_VIOLATIONS`
-    unlisted: int  # how many more there were
+    frames: int
+    blocks: int
+    calls: int
+    violations: tuple[Violation, ...]
+    unlisted: int
 
 
 def rules(dialect: str) -> Mapping[str, str]:

@@ -40,20 +40,34 @@ FRAMING_RULES: Final[dict[str, str]] = {
 
 
 class Violation(Struct, frozen=True, gc=False):
-    """One place where a stream breaks a rule."""
+    """One place where a stream breaks a rule.
 
-    rule: str  # a key of the dialect's `RULES`
+    Attributes:
+        rule: The rule's name, a stable word for programs; `dragoman check --rules` explains them.
+        reason: What is wrong here, for people.  It contains at most the beginning of a value of the stream.
+        frame: The event at fault, counted from 1; past the last one for what is missing at the end.
+        offset: Where that event begins in the input, in bytes.
+        path: JSON path of the field, if it is one.
+    """
+
+    rule: str
     reason: str
-    frame: (
-        int  # which event of the stream, from 1; past the last one for what is missing at the end
-    )
-    offset: int  # where that event begins in the input, in bytes
-    path: str = ""  # JSON path of the field, if it is one
+    frame: int
+    offset: int
+    path: str = ""
 
 
 class Ending(StrEnum):
+    """How a stream ended.
+
+    Attributes:
+        FINISH: With the dialect's normal end.
+        FAILURE: With a failure in the dialect's own form, which is legal.
+        TRUNCATED: Without an end.
+    """
+
     FINISH = "finish"
-    FAILURE = "failure"  # reported in the dialect's own form, which is legal
+    FAILURE = "failure"
     TRUNCATED = "truncated"
 
 

@@ -73,7 +73,7 @@ def user(*parts: str | Part, images: Sequence[str | bytes] = ()) -> Turn:
     """Return a user's message.
 
     Args:
-        *parts: Texts, and parts such as `ImagePart` and `DocumentPart` of `dragoman.turn.request`.
+        *parts: Texts, and parts such as `ImagePart`, `DocumentPart` and `AudioPart`.
         images: Images, each by its URL or as the bytes of a PNG, JPEG, GIF or WebP file.
 
     Raises:
@@ -313,7 +313,7 @@ def _part(part: str | Part) -> Part:
         return TextPart(part)
     known: bool = isinstance(part, get_args(Part))
     if not known:
-        raise MisuseError(f"a part is a text or one of `dragoman.turn.request`, not {_kind(part)}")
+        raise MisuseError(f"a part is a text, an `ImagePart` or the like, not {_kind(part)}")
     return part
 
 

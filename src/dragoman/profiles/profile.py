@@ -249,7 +249,12 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     refuses_reasoning: bool = False
 
     def runs(self, kind: str, dialect: str) -> bool:
-        """Return whether it runs tools of this kind itself, in its API of this dialect."""
+        """Return whether it runs tools of this kind itself, in its API of this dialect.
+
+        Args:
+            kind: A value of `ServerKind`, such as `web_search`.
+            dialect: The dialect in which the upstream is asked.
+        """
         if dialect == "chat":
             return kind in _CHAT_KINDS[self.chat_search]
         return kind in self.server_tools or f"{dialect}/{kind}" in self.server_tools

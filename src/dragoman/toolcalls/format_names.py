@@ -89,7 +89,7 @@ def find_format(
 ) -> Format:
     """Return a format by its key or alias; `own`: formats of the caller, which come first.
 
-    `words` are the names without a format of their own that the caller knows: an error suggests them too.
+    `words` are the names beside those of formats that the caller knows: an error suggests them too.
 
     Raises:
         ConfigError: no format has that name, an installed package cannot be loaded, or a given format is not legal.

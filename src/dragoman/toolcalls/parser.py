@@ -55,13 +55,16 @@ class ToolCallParser:
     """Parse one text that arrives in pieces of any size.
 
     Args:
-        format: The format's name (see `dragoman formats`) or a `Format`.
+        format: The format's name (see `dragoman formats`), `auto` (the family that the text shows), or a `Format`.
         tools: The tools that the request declared.  None accepts every call; an empty sequence finds none.
         channel: The field of the answer that the text comes from.
         start_in_reasoning: The text begins inside of reasoning, without an opening tag.
         whole: Hold each call until it has ended.
         seed: What the ids of calls are derived from.
         limits: How much the text may hold; see `Limits`.
+
+    Raises:
+        ConfigError: There is no such format, or the `Format` is not legal.
     """
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing that may be known of a text
@@ -97,7 +100,15 @@ class ToolCallParser:
         return self._machine.waiting
 
     def feed(self, text: str, /) -> list[Event]:
-        """Parse a piece of text; return the events that it completes."""
+        """Parse a piece of text; return the events that it completes.
+
+        The parser keeps all events for `result`, so its memory grows with the text.  A call whose arguments pass
+        `max_tool_args_bytes`, or with all others `max_turn_args_bytes`, is cut: nothing raises, but the call is not
+        complete and `problems` names the limit.
+
+        Args:
+            text: The next piece, of any size; a marker may be cut anywhere.
+        """
         self._machine.feed(text)
         return self._take()
 

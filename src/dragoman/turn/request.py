@@ -20,7 +20,13 @@ BuiltInDialect: TypeAlias = Literal["chat", "anthropic", "responses", "gemini"]
 
 
 class Role(StrEnum):
-    """Who speaks in a turn; `SYSTEM` is an instruction inside the conversation."""
+    """Who speaks in a turn.
+
+    Attributes:
+        USER: The user, or a tool whose result the turn holds.
+        ASSISTANT: The model.
+        SYSTEM: An instruction inside the conversation.
+    """
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -34,35 +40,62 @@ SYSTEM: Final = Role.SYSTEM
 
 
 class CacheHint(Struct, frozen=True, gc=False):
-    """The client marks the end of a prefix worth caching."""
+    """The client marks the end of a prefix worth caching.
 
-    long: bool = False  # about an hour instead of minutes
+    An upstream without such marks gets the request without them.  If it takes fewer than there are, the first ones are
+    dropped (`cache_hint_dropped`).
+
+    Attributes:
+        long: The prefix is to be kept for about an hour instead of minutes.
+    """
+
+    long: bool = False
 
 
 class Base64Source(Struct, frozen=True, gc=False, tag="base64"):
-    """A file inside the request: `data` is base64 text as received."""
+    """A file inside the request.  Its size counts toward the upstream's limit of a request.
+
+    Attributes:
+        media_type: Its MIME type, such as `image/png`.
+        data: Base64 text.  It is sent as it is, and never decoded as a whole.
+    """
 
     media_type: str
-    data: str  # base64 text, as received
+    data: str
 
 
 class UrlSource(Struct, frozen=True, gc=False, tag="url"):
-    """A file at a URL, which the upstream downloads."""
+    """A file at a URL, which the upstream downloads.  An upstream that takes no URLs raises `UntranslatableError`.
+
+    Attributes:
+        url: Its address.
+        media_type: Its MIME type; empty: not given.
+    """
 
     url: str
-    media_type: str = ""  # empty: the client sent none
+    media_type: str = ""
 
 
 class FileSource(Struct, frozen=True, gc=False, tag="file"):
-    """A file stored at a vendor: means nothing elsewhere."""
+    """A file that is stored at a vendor.  For any other upstream the request raises `UntranslatableError`.
+
+    Attributes:
+        file_id: The vendor's id of it.
+        vendor: The vendor: `anthropic`, `openai` or `google`.
+        media_type: Its MIME type; empty: not given.
+    """
 
     file_id: str
-    vendor: str  # "anthropic", "google" or "openai"
-    media_type: str = ""  # empty: the client sent none
+    vendor: str
+    media_type: str = ""
 
 
 class TextSource(Struct, frozen=True, gc=False, tag="text"):
-    """A document given as plain text."""
+    """A document given as plain text.
+
+    Attributes:
+        text: The text.
+    """
 
     text: str
 
@@ -73,17 +106,28 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | TextSource
 class TextPart(Struct, frozen=True, gc=False, tag="text"):
     """Text of a turn.
 
-    `cache` marks the end of a prefix worth caching; `citations` are JSON in the shape of `vendor`.
+    Attributes:
+        text: The text.
+        cache: Marks the end of a prefix worth caching.
+        citations: Sources of the text, each as the JSON that the vendor wrote.
+        vendor: The vendor whose JSON `citations` are; an upstream of another one does not get them.
     """
 
     text: str
     cache: CacheHint | None = None
-    citations: tuple[Raw, ...] = ()  # as the vendor wrote them
-    vendor: str = ""  # whose shape `citations` have
+    citations: tuple[Raw, ...] = ()
+    vendor: str = ""
 
 
 class ImagePart(Struct, frozen=True, gc=False, tag="image"):
-    """An image; `detail` is OpenAI's `low`, `high` or `auto`, empty if the client sent none."""
+    """An image.  An upstream that takes none, or none of this kind, raises `UntranslatableError`.
+
+    Attributes:
+        source: Where the image is.
+        detail: OpenAI's `low`, `high` or `auto`: how closely the model looks, and so how many tokens the image costs.
+            Empty: not sent.
+        cache: Marks the end of a prefix worth caching.
+    """
 
     source: Base64Source | UrlSource | FileSource
     detail: str = ""
@@ -91,13 +135,18 @@ class ImagePart(Struct, frozen=True, gc=False, tag="image"):
 
 
 class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
-    """A document, such as a PDF.
+    """A document, such as a PDF.  An upstream that takes none of this kind raises `UntranslatableError`.
 
-    `source` is None if the content is in `parts`; `context` is text about the document; `cite` asks the model
-    to cite it.
+    Attributes:
+        source: Where the document is; None: its content is in `parts`.
+        title: Its title or file name.
+        context: Text about the document, which the model reads but does not cite.
+        cite: The model is asked to cite it.
+        parts: The content, without a `source`.
+        cache: Marks the end of a prefix worth caching.
     """
 
-    source: Source | None  # None: the content is in `parts`
+    source: Source | None
     title: str = ""
     context: str = ""
     cite: bool = False
@@ -106,24 +155,44 @@ class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
 
 
 class AudioPart(Struct, frozen=True, gc=False, tag="audio"):
-    """Audio as base64 text; `format` is `wav` or `mp3`."""
+    """Audio.  An upstream that takes none raises `UntranslatableError`.
+
+    Attributes:
+        data: Base64 text.
+        format: `wav` or `mp3`.
+    """
 
     data: str
     format: str
 
 
 class SearchResultPart(Struct, frozen=True, gc=False, tag="search_result"):
-    """A search result that the client gives to the model: where it is from, its title and its text."""
+    """A search result that the client gives to the model.  Only Messages has it; elsewhere it becomes text.
+
+    Attributes:
+        source: Where it is from, for example its address.
+        title: Its title.
+        parts: Its text.
+        cache: Marks the end of a prefix worth caching.
+        cite: The model is asked to cite it.
+    """
 
     source: str
     title: str
     parts: tuple[TextPart, ...]
     cache: CacheHint | None = None
-    cite: bool = False  # the model is asked to cite it
+    cite: bool = False
 
 
 class OpaqueState(Struct, frozen=True, gc=False):
-    """Reasoning state that only `origin` can read, as found in the history."""
+    """Reasoning state that only its vendor can read, as found in the history.
+
+    Attributes:
+        kind: What the state is for.
+        data: The state itself.
+        origin: The vendor that can read it; no other upstream gets it.
+        item_id: Responses: the id of the reasoning item.
+    """
 
     kind: OpaqueKind
     data: str
@@ -132,14 +201,24 @@ class OpaqueState(Struct, frozen=True, gc=False):
 
 
 class ReasoningSegment(Struct, frozen=True, gc=False):
-    """A piece of reasoning: the full text, or one part of a summary (`channel`)."""
+    """A piece of reasoning.
+
+    Attributes:
+        text: Its text.
+        channel: Whether it is the reasoning itself or one part of a summary.
+    """
 
     text: str
     channel: Channel = Channel.FULL
 
 
 class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
-    """Reasoning of an assistant turn: readable `segments`, and `opaque` state that only its vendor can read."""
+    """Reasoning of an assistant turn.  Whether an upstream gets it back depends on its profile.
+
+    Attributes:
+        segments: What is readable.
+        opaque: State that only its vendor can read.
+    """
 
     segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[OpaqueState, ...] = ()
@@ -153,20 +232,33 @@ class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
 class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
     """A tool call in the history.
 
-    `id` is the client's (`ids.UpstreamIds` returns the upstream's); `arguments` are JSON text as received, or
-    the free-form input of a custom tool; `opaque` is state that signs the call.
+    Attributes:
+        id: The client's id of the call; writers turn it into the upstream's own.
+        name: The tool's name, as the client declares it.
+        arguments: JSON text exactly as received; for custom calls the free-form input.
+        flavor: Which kind of tool is called.
+        namespace: The tool's namespace, if it was declared in one.
+        opaque: State that signs the call.
     """
 
-    id: str  # as the client sent it; `ids.UpstreamIds` turns it into the upstream's own
+    id: str
     name: str
-    arguments: str  # JSON text exactly as received; for custom calls the free-form input
+    arguments: str
     flavor: Flavor = Flavor.FUNCTION
     namespace: str = ""
     opaque: tuple[OpaqueState, ...] = ()
 
 
 class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
-    """The result of a tool call, matched by `call_id`; `is_error`: the tool failed."""
+    """The result of a tool call.  One without its call is refused, or becomes text with `repair_history`.
+
+    Attributes:
+        call_id: The `id` of the call.
+        parts: What the tool returned.
+        is_error: The tool failed.
+        flavor: Which kind of tool was called.
+        cache: Marks the end of a prefix worth caching.
+    """
 
     call_id: str
     parts: tuple["TextPart | ImagePart | DocumentPart | SearchResultPart", ...] = ()
@@ -178,30 +270,46 @@ class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
 class ServerToolPart(Struct, frozen=True, gc=False, tag="server_tool"):
     """A vendor-run tool's call or result in the history.
 
-    `raw` is JSON of `vendor`; only `origin`, or `vendor` if that is empty, takes it back.  An empty `vendor` means
-    that no vendor does: the part was written by a translator whose envelope is lost.
+    Attributes:
+        vendor: The vendor whose JSON `raw` is.  Empty: no vendor takes it back, because the part was written by a
+            translator whose envelope is lost.
+        summary: What it was, in readable lines; all other upstreams get these.
+        raw: The call or result as JSON.
+        origin: The upstream that sent it, if it came in an envelope: only that one takes it back.
+        reasoned: Its vendor refuses it without the reasoning before it.
     """
 
     vendor: str
-    summary: str  # what it was, in readable lines
+    summary: str
     raw: Raw
-    origin: str = ""  # the upstream that sent it, if it came in an envelope
-    reasoned: bool = False  # its vendor refuses it without the reasoning before it
+    origin: str = ""
+    reasoned: bool = False
 
 
 class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
-    """Text with which the model refused to answer."""
+    """The model refused to answer.
+
+    Attributes:
+        text: The text with which it refused.
+    """
 
     text: str
 
 
 class OpaquePart(Struct, frozen=True, gc=False, tag="opaque"):
-    """A vendor's own block of the history (compaction and the like)."""
+    """A vendor's own block of the history, such as a compaction.
+
+    Attributes:
+        vendor: The vendor that can read it.
+        raw: The block as JSON.
+        text: What of it is readable.
+        path: JSON path of the block in the client's request, for the error if a target cannot take it.
+    """
 
     vendor: str
     raw: Raw
-    text: str = ""  # what of it is readable
-    path: str = ""  # its place in the request, for the error if a target cannot take it
+    text: str = ""
+    path: str = ""
 
 
 Part: TypeAlias = (
@@ -282,18 +390,33 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
 class ToolChoice(Struct, frozen=True, gc=False):
     """Which tools the model may or must call.
 
-    `mode` is `auto`, `required` (any tool), `none`, or `tool` (the one with `name` and `namespace`).  `allowed`
-    restricts the tools by name; empty: all are allowed.
+    Attributes:
+        mode: `auto`, `required` (any tool), `none`, or `tool` (the one with `name` and `namespace`).
+        name: With mode `tool`: the tool's name.
+        namespace: With mode `tool`: its namespace, if it was declared in one.
+        allowed: The names of the only tools that may be used; empty: all.
     """
 
     mode: Literal["auto", "required", "none", "tool"]
-    name: str = ""  # with mode "tool"
+    name: str = ""
     namespace: str = ""
-    allowed: tuple[str, ...] = ()  # only these tools may be used; empty: all
+    allowed: tuple[str, ...] = ()
 
 
 class Sampling(Struct, frozen=True, gc=False, kw_only=True):
-    """Sampling parameters; None: the client sent none."""
+    """Sampling parameters.  None: not sent.
+
+    What an upstream does not take is dropped, and what is out of its range is clamped; both are reported.
+
+    Attributes:
+        temperature: Sampling temperature.
+        top_p: Nucleus sampling.
+        top_k: How many of the likeliest tokens are considered.
+        seed: For reproducible sampling.
+        frequency_penalty: Makes tokens less likely the more often they occurred.
+        presence_penalty: Makes tokens that occurred less likely.
+        logit_bias: JSON that maps ids of tokens to numbers that are added to their logits.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -305,21 +428,34 @@ class Sampling(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ReasoningSettings(Struct, frozen=True, gc=False, kw_only=True):
-    """How much the client wants the model to think, and how much of it to see.
+    """How much the model is to think, and how much of that the client wants to see.
 
-    `mode` is `default` (the client sent nothing), `off`, `auto` (the model decides), `budget` (with `budget` in
-    tokens) or `effort` (with `effort`: none, minimal, low, medium, high, xhigh, max).  `show` is empty if the
-    client sent nothing about it.
+    An upstream with another kind of setting gets the nearest one: a budget as an effort, or the reverse
+    (`thinking_converted`).
+
+    Attributes:
+        mode: `default` (nothing is sent), `off`, `auto` (the model decides), `budget` or `effort`.
+        effort: With mode `effort` or `auto`: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+        budget: With mode `budget`: tokens.
+        show: `none`, `summary` or `full`; empty: not sent.
     """
 
     mode: Literal["default", "off", "auto", "budget", "effort"] = "default"
-    effort: str = ""  # none, minimal, low, medium, high, xhigh, max
+    effort: str = ""
     budget: int | None = None
-    show: Literal["", "none", "summary", "full"] = ""  # empty: the client did not say
+    show: Literal["", "none", "summary", "full"] = ""
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
-    """The format of the answer: text, any JSON object, or JSON that matches `schema`."""
+    """The format of the answer.
+
+    Attributes:
+        kind: `text`, `json_object` (any JSON object) or `json_schema` (JSON that matches `schema`).
+        name: The schema's name.
+        description: What the schema is for, for the model.
+        schema: A JSON schema.  An upstream that cannot enforce it gets it as an instruction (`schema_not_enforced`).
+        strict: The server must enforce the schema; None: not stated.
+    """
 
     kind: Literal["text", "json_object", "json_schema"] = "text"
     name: str = ""

@@ -46,7 +46,14 @@ class ServerKind(StrEnum):
 
 
 class Place(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Where the user roughly is; an empty field was not given."""
+    """Where the user roughly is; an empty field was not given.
+
+    Attributes:
+        city: The city.
+        region: The state or region.
+        country: The country's two letters.
+        timezone: A name such as `Europe/Rome`.
+    """
 
     city: str = ""
     region: str = ""
@@ -173,7 +180,13 @@ class ServerCall(Struct, frozen=True, gc=False, tag="call", tag_field="is"):
 
 
 class MadeImage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An image that a model or a tool made: its content as base64, or an address."""
+    """An image that a model or a tool made: its content, or an address.
+
+    Attributes:
+        data: The content as base64 text.
+        media_type: Its MIME type.
+        url: Its address, if there is no `data`.
+    """
 
     data: str = ""
     media_type: str = "image/png"

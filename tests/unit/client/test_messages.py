@@ -293,9 +293,9 @@ def unnamed(*, place: complex) -> None:
             lambda: request("Hi", tool_choice="f"),
             "`tool_choice` names `f`, which is not a tool of this",
         ),
-        (lambda: user(5), "a part is a text or one of `dragoman.turn.request`, not `int`"),
-        (lambda: system(None), "a part is a text or one of `dragoman.turn.request`, not `NoneTy"),
-        (lambda: result("c1", {"a": 1}), "a part is a text or one of `dragoman.turn.request`, no"),
+        (lambda: user(5), "a part is a text, an `ImagePart` or the like, not `int`"),
+        (lambda: system(None), "a part is a text, an `ImagePart` or the like, not `NoneTy"),
+        (lambda: result("c1", {"a": 1}), "a part is a text, an `ImagePart` or the like, not"),
         (lambda: tool(lambda a: a), "the function `<lambda>` has no name that a model can call"),
         (
             lambda: tool({"name": "f"}, description="does"),
