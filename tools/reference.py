@@ -147,7 +147,7 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Type aliases and values, which have no docstring.
 ALIASES = {
-    "DialectName": "The name of a dialect: `chat`, `anthropic`, `responses`, or one that a program registered.",
+    "DialectName": "The name of a dialect: `chat`, `anthropic`, `responses`, `gemini`, or one that a program registered.",
     "Event": "Any of the events below, or a `Loss`.",
     "__version__": "The version of the package, a string.",
 }
