@@ -3,17 +3,25 @@
 import ast
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import dragoman
+from dragoman.turn.server_tools import ServerKind
 from tests.support.corpus import ROOT, Case, drive
 
 SOURCE = Path(dragoman.__path__[0])
 TESTS = Path(__file__).parents[1]
-CASES = re.compile(r"# .*Cases?: ((?:(?:chat|anthropic|responses)/[a-z0-9_]+(?:, )?)+)")
+CASES = re.compile(r"# .*Cases?: ((?:(?:anthropic|chat|gemini|responses)/[a-z0-9_]+(?:, )?)+)")
+# Wherever a comment or a docstring names a case.  Vendor-run tools are named in the same way: `responses/web_search`.
+FAMILIES = [one.name for one in (ROOT / "toolcalls").iterdir() if one.is_dir()]
+FOLDERS = "|".join(["anthropic", "chat", "errors", "gemini", "requests", "responses", *FAMILIES])
+NAMED = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[a-z0-9_]+\b(?![/.]\w)")
+LISTED = re.compile(r"[Cc]ases?: ((?:[a-z0-9_]+(?:/[a-z0-9_]+)+(?:, )?)+)")
+TOOLS = {*map(str, ServerKind)}
 CITED_TESTS = re.compile(r"# .*Tests?: ((?:test_[a-z0-9_]+(?:, )?)+)")
 
 
@@ -74,6 +82,29 @@ def test_every_cited_case_reaches_the_branch_that_cites_it() -> None:
 
     assert len(by_case) > 50
     assert not missed, "\n".join(missed)
+
+
+def named_cases(path: Path) -> Iterator[str]:
+    """Yield each case that a comment or a docstring of a module names."""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+            if token.type == tokenize.COMMENT or is_docstring:
+                yield from NAMED.findall(token.string)
+                for group in LISTED.findall(token.string):
+                    yield from group.removesuffix(", ").split(", ")
+
+
+def exists(name: str) -> bool:
+    stored = ROOT / name, ROOT / "toolcalls" / f"{name}.json", TESTS.parent / name
+    return any(one.exists() for one in stored) or name.partition("/")[2] in TOOLS
+
+
+def test_every_cited_case_exists() -> None:
+    cited = {(path, name) for path in SOURCE.rglob("*.py") for name in named_cases(path)}
+
+    assert len(cited) > 200
+    assert [] == sorted(f"{path}: {name}" for path, name in cited if not exists(name))
 
 
 def test_every_cited_test_exists() -> None:

@@ -187,7 +187,7 @@ def bounded_fault(fault: Fault) -> Fault:
 def unframed(body: bytes) -> bytes:
     """Return the error of a body that is written as an event, any other body as it is.
 
-    LiteLLM answers so when a stream was asked for and nothing of it began: errors/litellm_error_as_event.
+    LiteLLM answers so when a stream was asked for and nothing of it began.  Case: errors/oddity_litellm_error_as_event.
     """
     data = _DATA.search(body) if body.startswith((b"data:", b"event:")) else None
     return body if data is None else data[1]

@@ -552,7 +552,7 @@ class Machine:
     # dropped at the end of the text and before a call or a message; closers also directly before a word.  Before
     # anything else they are a mention, and so are closers after an opener that is shown.
     # Cases: kimi_k2/n0_3_closer_last, kimi_k2/n0_3_closer_before_text, kimi_k2/n0_3_openers_last,
-    # internlm2/interpreter_is_no_call.
+    # internlm2/interpreter_then_plugin.
 
     def _take_stray(self, rule: Rule, token: str) -> None:
         if self._shown or len(self._strays) > MAX_BLANKS:

@@ -280,9 +280,9 @@ class GeminiReader:
         parts = (content.parts if content is not None else None) or ()
         if parts and self._reason is not None:
             # Without it the answer would depend on where its stream stops.  Case: gemini/content_after_the_finish.
-            # A repeated finish has an empty text beside it.  Case: gemini/finish_reason_twice.
             if not all(map(is_empty, parts)):
                 self.assembler.loss("content_after_finish", "$.candidates[0].content")
+            # A repeated finish has an empty text beside it.  Case: gemini/finish_reason_twice.
             parts = ()
         for raw in parts:
             self._blocks.add(raw, candidate.logprobs_result)
