@@ -74,6 +74,7 @@ def read_usage(raw: Raw) -> Usage:
     Raises:
         MalformedError: they are not counts.
     """
+    # An int64 may be a string.  Case: gemini/usage_in_every_chunk.
     counts = decode(_USAGE, bytes(raw))
     prompt, tools = _count(counts.prompt_token_count), _count(counts.tool_use_prompt_token_count)
     cached, thoughts = (
@@ -82,6 +83,7 @@ def read_usage(raw: Raw) -> Usage:
     )
     output = _count(counts.candidates_token_count) + thoughts
     # Counts of zero are left out, and clones leave out more: what the sum has beyond the rest is output.
+    # Case: gemini/total_beyond_the_sum.
     output += max(0, _count(counts.total_token_count) - prompt - tools - output)
     return Usage(
         input_tokens=max(0, prompt + tools - cached),
@@ -163,7 +165,7 @@ class GeminiReader:
                 if len(usage) > _NO_COUNTS:
                     self._count(usage)
                 return
-        # Servers that imitate Google send `[DONE]`; counts may still follow it.
+        # Servers that imitate Google send `[DONE]`; counts may still follow it.  Case: gemini/usage_after_the_finish.
         if not data.startswith(b"[DONE]"):
             self._read_chunk(data)
 
@@ -211,12 +213,14 @@ class GeminiReader:
             self.assembler.usage(read_usage(self._usage))
         if self._ends:
             self._finish()
+        # Test: test_a_lenient_upstream_may_end_after_its_calls.
         elif self._lenient_eof and self.assembler.has_calls:
             detail = "the stream ended after its calls without a finish reason"
             self.assembler.loss("finish_reason_fixed", detail=detail)
             self._reason = "STOP"
             self._finish()
         else:
+            # Case: gemini/ends_inside_call.
             self._blocks.release()
             self.assembler.fault(truncated(self._blocks.inside))
 
@@ -231,6 +235,7 @@ class GeminiReader:
             if not self.assembler.ended and not self._ends:
                 raise MalformedError("an answer without a finish reason", path="$.candidates")
         else:
+            # Case: gemini/list_of_chunks.
             for raw in decode(_CHUNKS, body):
                 if not self.assembler.ended:
                     self._read_chunk(bytes(raw))
@@ -244,6 +249,7 @@ class GeminiReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             chunk = decode(_CHUNK, data)
         self._plain = False
+        # Cases: gemini/error_in_the_stream, gemini/error_inside_call.
         if given(chunk.error):
             self._blocks.release()
             self.assembler.fault(event_fault(chunk.error))
@@ -252,6 +258,7 @@ class GeminiReader:
         feedback = chunk.prompt_feedback
         if candidates or (feedback is not None and feedback.block_reason):
             self._start(chunk.model_version or "", chunk.response_id or "")
+        # Case: gemini/prompt_blocked.
         if feedback is not None and feedback.block_reason:
             self._blocked = feedback.block_reason
             self._message = feedback.block_reason_message or ""
@@ -288,8 +295,9 @@ class GeminiReader:
             self._blocks.add(raw, candidate.logprobs_result)
             if self.assembler.ended:
                 return
+        # It grows: the last one counts.  Case: gemini/grounding.
         if given(candidate.grounding_metadata):
-            self._grounding = candidate.grounding_metadata  # it grows: the last one counts
+            self._grounding = candidate.grounding_metadata
         if given(candidate.url_context_metadata):
             self._pages = candidate.url_context_metadata
         if candidate.finish_reason is not None:
@@ -314,12 +322,14 @@ class GeminiReader:
         if given(self._grounding):
             self._cite()
         elif self._tool_tokens and self._searches and not given(self._pages):
-            # A search may leave nothing but the tokens of what it found.
+            # A search may leave nothing but the tokens of what it found.  Case: gemini/search_only_counted.
             self.assembler.server_call(ServerCall(ServerKind.WEB_SEARCH), ran=True)
+        # Case: gemini/pages_read.
         if given(self._pages):
             self._show_pages()
         calls, content = self.assembler.has_calls, self.assembler.index >= 0
         vague = reason is None and word in _VAGUE  # a blocked prompt may have the same word
+        # Cases: gemini/malformed_call, gemini/other_without_content.
         if (word in _BAD_CALLS and not calls) or (vague and not content):
             self.assembler.fault(_bad_ending(word, self._message))
             return
@@ -327,10 +337,12 @@ class GeminiReader:
             self.assembler.loss("finish_reason_fixed", detail=f"{word} although calls were made")
             reason = FinishReason.TOOL_CALLS
         elif reason is None:
+            # Case: gemini/unknown_finish_reason.
             self.assembler.loss("finish_reason_unknown", detail=word[:40])
             reason = FinishReason.STOP
+        # The dialect has one word for both.  Case: gemini/thought_text_two_calls.
         if reason is FinishReason.STOP and calls:
-            reason = FinishReason.TOOL_CALLS  # the dialect has one word for both
+            reason = FinishReason.TOOL_CALLS
         filtered = reason is FinishReason.CONTENT_FILTER
         self.assembler.finish(
             reason,
@@ -404,8 +416,10 @@ def _citation(source: GroundingChunk, support: GroundingSupport, text: bytes) ->
     if segment is not None and text and segment.end_index is not None:
         first, last = max(0, segment.start_index or 0), max(0, segment.end_index)
         # Offsets of another part of the answer mean nothing in this one.
+        # Test: test_sources_of_another_part_have_no_place_in_this_one.
         cited = (segment.text or "").encode("utf-8", "surrogatepass")
         if not cited or text[first:last] == cited:
+            # They count bytes.  Case: gemini/search_queries.
             start, end = _characters(text, first), _characters(text, last)
     raw = Raw(encode({"groundingChunk": source, "groundingSupport": support}))
     return Citation(0, web.uri or "", web.title or "", "", start, end, VENDOR, raw)

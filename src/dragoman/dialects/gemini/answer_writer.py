@@ -388,6 +388,7 @@ _encode_text: Final = msgspec.json.Encoder().encode
 
 def _plain_lines(out: bytes) -> bytes:
     """Escape characters at which Google's SDK for Python ends a line, though SSE does not."""
+    # Test: test_google_sdk_reads_the_content_that_was_written.
     return (
         out.replace(b"\xe2\x80\xa8", rb"\u2028")
         .replace(b"\xe2\x80\xa9", rb"\u2029")

@@ -117,6 +117,7 @@ class Blocks:
             self._call(call, part.thought_signature or "")
             return
         signature = part.thought_signature or ""
+        # Case: gemini/call_before_text.
         if part.text:
             self.end_call()
             if part.is_thought:
@@ -146,6 +147,7 @@ class Blocks:
         if not self._held:
             return
         self.release()
+        # Case: gemini/max_tokens_after_call.
         if cut:
             self._assembler.loss("input_uncertain", f"call {self._count}")
         else:
@@ -166,11 +168,13 @@ class Blocks:
             self._piece(self._partial, call, signature)
             return
         self.end_call()
+        # Test: test_a_call_without_a_name_is_a_failure.
         if not call.name:
             self._assembler.fault(nameless_call())
             return
         if len(call.name) > self._limits.max_tool_name_chars:
             raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
+        # Cases: gemini/partial_arguments, gemini/partial_arguments_live.
         if call.will_continue or call.partial_args:
             self._partial = _PartialCall(call, self._limits)
             self._piece(self._partial, call, signature)
@@ -229,6 +233,7 @@ class Blocks:
 
     def _arguments(self, call: FunctionCall) -> str:
         """Return the arguments as text; servers that imitate Google send a string."""
+        # Case: gemini/call_without_arguments.
         if not given(call.args):
             return "{}"
         raw = bytes(call.args)
@@ -251,8 +256,10 @@ class Blocks:
                 self._sign_call(signature)
                 self.release()
             case "thought":
+                # Case: gemini/signature_on_a_thought.
                 self._assembler.opaque(OpaqueKind.SIGNATURE, signature)
             case _:
+                # Case: gemini/signature_on_text.
                 self.end_call()
                 self._assembler.split()
                 self._assembler.opaque(OpaqueKind.ENCRYPTED, signature, TEXT_SIGNATURE)
@@ -279,6 +286,7 @@ class Blocks:
                 self._assembler.whole_block(kind, VENDOR, raw)
             self._after = ""
         elif bytes(raw).strip(b" {}\r\n\t"):
+            # Case: gemini/unknown_part.
             self._assembler.loss("part_unknown", "$.candidates[0].content.parts")
 
     def _server(self, part: Part, raw: Raw) -> bool:
@@ -291,6 +299,7 @@ class Blocks:
         media_type = "" if blob is None else (blob.mime_type or "").lower()
         if blob is None or not blob.data or not media_type.startswith("image/"):
             return False
+        # Case: gemini/image_answer.
         image = MadeImage(blob.data, media_type)
         call = self._assembler.server_call(ServerCall(ServerKind.IMAGE))
         result = ServerResult(ServerKind.IMAGE, image=image)
@@ -302,6 +311,7 @@ class Blocks:
         read = read_mcp(part)
         if read is None:
             return False
+        # Cases: gemini/mcp_call, gemini/mcp_result_without_call.
         call_id, server = read
         if isinstance(server, ServerCall):
             self._assembler.server_call(server, call_id=call_id, vendor=VENDOR, raw=raw)
@@ -312,6 +322,7 @@ class Blocks:
     def _code(self, part: Part, raw: Raw) -> bool:
         """Emit code that Google ran, or what it printed; return whether the part is that."""
         try:
+            # Case: gemini/code_execution.
             if given(part.executable_code):
                 code = _EXECUTABLE.decode(part.executable_code)
                 call = ServerCall(ServerKind.CODE, arguments=Raw(encode({"code": code.code})))
@@ -378,6 +389,7 @@ class _PartialCall:
 
     def goes_on(self, call: FunctionCall) -> bool:
         """Return whether a part is the next piece of this call; some servers repeat its name and id."""
+        # Test: test_name_and_id_may_be_repeated.
         same = call.name == self.name and bool(call.partial_args)
         return (not call.name or same) and (call.id or self.id) == self.id
 
@@ -419,6 +431,7 @@ def records_of(raw: Raw) -> Raw | None:
     """Return token probabilities as the records of the turn; None if there are none."""
     if not given(raw):
         return None
+    # Case: gemini/logprobs.
     found = decode(_LOGPROBS, bytes(raw))
     tops = [one.candidates or [] for one in found.top_candidates or ()]
     records: list[dict[str, object]] = []

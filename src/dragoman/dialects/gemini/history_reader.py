@@ -590,7 +590,7 @@ class _WaitingCalls:
         found = self._take(self._by_id.get(response.id))
         if found is not None:
             return found
-        # Gemini CLI's own form, which reaches `countTokens`.
+        # Gemini CLI's own form, which reaches `countTokens`.  Test: test_the_id_with_its_tools_name_is_known.
         return self._take(self._by_id.get(response.id.removeprefix(f"{response.name or ''}__")))
 
     def next(self, name: str) -> int | None:
@@ -625,6 +625,7 @@ def _output(raw: bytes, function: str | None) -> tuple[str, bool]:
     """Return the text of a result, and whether the tool failed."""
     fields = decode_fields(raw)
     # The AI SDK repeats the function's name beside the content.  Any other name belongs to the output.
+    # Case: requests/gemini_ai_sdk_1.
     if fields.keys() == {"name", "content"} and _shown(fields["name"]) == function:
         del fields["name"]
     match list(fields.items()):

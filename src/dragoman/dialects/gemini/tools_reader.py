@@ -204,6 +204,7 @@ def json_schema(raw: Raw, path: str, *, openapi: bool) -> Raw:
     text = bytes(raw)
     if text[:1] != b"{":
         raise MalformedError("a schema is an object", path=path)
+    # Gemini CLI writes Google's names of types into JSON Schema.  Case: requests/gemini_cli_3.
     if not openapi and _SHOUTED.search(text) is None:
         return raw.copy()
     try:
