@@ -154,13 +154,11 @@ ALIASES = {
 OTHERS = "Other types"
 OTHERS_INTRO = (
     "Types of fields and results of the names above. A program seldom has to name one; the module to import it from is"
-    " given, and may change. [native-formats.md](native-formats.md#a-format-of-your-own) explains those of a `Format`."
+    " given, and may change. [native-formats.md](native-formats.md#in-python) shows those of a `Format`."
 )
 # Not made by users, and types of a seam of the gateway.
 _INNER = {"AnswerStream", "SyncAnswerStream"}
 _SEAMS = {"watchers"}
-# Explained by docs/native-formats.md.
-_FORMATS = "dragoman.toolcalls.format"
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Example):$")
 _ENTRY = re.compile(r"^    (\*{0,2}\w+): (.*)$")
 _HEADS = {"Args": "Argument", "Attributes": "Attribute", "Raises": "Raises"}
@@ -208,8 +206,9 @@ def other_types() -> list[type]:
     found: dict[type, None] = {}
     for name, value in public.items():
         _collect(value, name, {*filter(inspect.isclass, public.values())}, found)
-    named = [cls for cls in found if not typing.is_typeddict(cls) and cls.__module__ != _FORMATS]
-    return sorted(named, key=lambda cls: cls.__name__)
+    return sorted(
+        (cls for cls in found if not typing.is_typeddict(cls)), key=lambda cls: cls.__name__
+    )
 
 
 def _collect(value: Any, name: str, public: set[type], found: dict[type, None]) -> None:
@@ -423,6 +422,8 @@ def _default(value: object) -> str:
         return f"{type(value).__name__}()" if same else f"{type(value).__name__}(…)"
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, frozenset) and value:
+        return "…"  # its order differs in every process
     text = repr(value)
     return "…" if " at 0x" in text or text == "<factory>" else text
 

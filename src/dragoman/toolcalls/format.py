@@ -20,24 +20,39 @@ from msgspec import Struct
 
 
 class Run(Struct, frozen=True, gc=False):
-    """A bounded run of characters of one class."""
+    """A bounded run of characters of one class.
 
-    chars: str  # a character class, as regular expressions write it
-    least: int = 0  # 0 or 1
+    Attributes:
+        chars: A character class, as regular expressions write it.
+        least: 0 or 1.
+        most: The maximum length: a longer run is not the marker.
+        name: The group under which the matched text is reported; empty: not reported.
+    """
+
+    chars: str
+    least: int = 0
     most: int = 64
-    name: str = ""  # the group under which the matched text is reported; "": not reported
+    name: str = ""
 
 
 class OneOf(Struct, frozen=True):
-    """One of several sequences."""
+    """One of several sequences.
+
+    Attributes:
+        choices: The sequences.
+    """
 
     choices: tuple["Pattern", ...]
 
 
 class Ahead(Struct, frozen=True, gc=False):
-    """Lookahead: the rest of the pattern must match, but is not consumed."""
+    """Lookahead: the rest of the pattern must match, but is not consumed.
 
-    or_end: bool = False  # the end of the text matches too
+    Attributes:
+        or_end: The end of the text matches too.
+    """
+
+    or_end: bool = False
 
 
 Part: TypeAlias = str | Run | OneOf | Ahead
@@ -172,19 +187,29 @@ def leads(patterns: Sequence[Pattern]) -> str | None:
 
 
 class Where(StrEnum):
-    """The machine's position in an answer, outside of calls."""
+    """The machine's position in an answer, outside of calls.
 
-    START = "start"  # nothing but blanks so far
-    OPENED = (
-        "opened"  # the same, in an answer that begins inside reasoning; all of THINK counts too
-    )
-    TEXT = "text"  # text, before any call
-    THINK = "think"  # inside reasoning tags in the text
-    ANSWER = "answer"  # blanks after such reasoning
-    TAIL = "tail"  # directly after a call's arguments, before its closer
-    AFTER = "after"  # blanks after a call or after a section's opener
-    LATER = "later"  # text again, after a call
-    MESSAGE = "message"  # text of a message that a marker opened and another marker ends
+    Attributes:
+        START: Nothing but blanks so far.
+        OPENED: The same, in an answer that begins inside reasoning; all of `THINK` counts too.
+        TEXT: Text, before any call.
+        THINK: Inside reasoning tags in the text.
+        ANSWER: Blanks after such reasoning.
+        TAIL: Directly after a call's arguments, before its closer.
+        AFTER: Blanks after a call or after a section's opener.
+        LATER: Text again, after a call.
+        MESSAGE: Text of a message that a marker opened and another marker ends.
+    """
+
+    START = "start"
+    OPENED = "opened"
+    TEXT = "text"
+    THINK = "think"
+    ANSWER = "answer"
+    TAIL = "tail"
+    AFTER = "after"
+    LATER = "later"
+    MESSAGE = "message"
 
 
 ANYWHERE: Final = frozenset(Where)
@@ -195,18 +220,31 @@ IN_PROSE: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 
 
 class Action(Enum):
-    """What a marker does."""
+    """What a marker does.
 
-    CALL = "begin a call"
-    SKIP = "drop the marker: it is part of the format"
-    DROP = "drop the marker and report it as noise"
-    START_REASONING = "the following text is reasoning"
-    START_TEXT = "the following text is text for the user"
-    NOT_A_CALL = "keep the marker as text and report an invalid call"
-    SHOW = "drop the marker at the end of the text; else keep it, and closers after it are text too"
-    KEEP = "keep the marker as text, so that no other rule matches inside it"
-    TRY_FAMILIES = "continue with the first of `families` whose rules match here"
-    END_REASONING = "drop a closer of reasoning that has already ended"
+    Attributes:
+        CALL: Begin a call.
+        SKIP: Drop the marker: it is part of the format.
+        DROP: Drop the marker and report it as noise.
+        START_REASONING: The following text is reasoning.
+        START_TEXT: The following text is text for the user.
+        NOT_A_CALL: Keep the marker as text and report an invalid call.
+        SHOW: Drop the marker at the end of the text; else keep it, and closers after it are text too.
+        KEEP: Keep the marker as text, so that no other rule matches inside it.
+        TRY_FAMILIES: Continue with the first of `families` whose rules match here.
+        END_REASONING: Drop a closer of reasoning that has already ended.
+    """
+
+    CALL = "call"
+    SKIP = "skip"
+    DROP = "drop"
+    START_REASONING = "start reasoning"
+    START_TEXT = "start text"
+    NOT_A_CALL = "not a call"
+    SHOW = "show"
+    KEEP = "keep"
+    TRY_FAMILIES = "try families"
+    END_REASONING = "end reasoning"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
@@ -219,58 +257,92 @@ class JsonSpec(Struct, frozen=True, gc=False):
 class TagsSpec(Struct, frozen=True, kw_only=True):
     """Parameters between tags, converted to JSON as they arrive.  Body: `bodies/tags.py`.
 
-    `param` has the key as group `key`.  Group `type` or `string`, if the format has one, states the value's type;
-    group `verbatim` means that nothing is trimmed.  A closer counts only before a legal continuation, because a
-    value may contain one.
+    A closer counts only before a legal continuation, because a value may contain one.
+
+    Attributes:
+        param: Begin a parameter.  Group `key` is its key.  Group `type` or `string`, if the format has one, states the
+            value's type; group `verbatim` means that nothing is trimmed.
+        nameless: Begin a parameter without a name, which is dropped.
+        value_end: End a value; consumed.
+        value_cut: End a value whose closer is missing; lookahead.
+        next_call: The header of another call and its first parameter: they end a call that was cut inside a value.
+        verbatim_end: The only end of a verbatim value; consumed.
+        call_end: End the call; consumed.
+        special: The tags are special tokens, which no value contains.
+        tokens: Parts of tags.  A value may contain a whole closer or a whole tag, but one of these alone shows that a
+            tag of the call is broken.
+        skip: Stray markup between parameters: dropped and reported.
+        trim: What is trimmed around a string: one line feed, or all blanks.
+        json: The body may be one JSON object instead.
+        replaces: A repeated parameter replaces the earlier one, within `MAX_REPLACED_CHARS`.
+        entities: Names and keys escape quotation marks as `&quot;`.
     """
 
     param: tuple[Pattern, ...]
-    nameless: tuple[Pattern, ...] = ()  # begin a parameter without a name, which is dropped
-    value_end: tuple[Pattern, ...]  # consumed
-    value_cut: tuple[Pattern, ...] = ()  # lookahead: ends a value whose closer is missing
-    # The header of another call and its first parameter: they end a call that was cut inside a value.
+    nameless: tuple[Pattern, ...] = ()
+    value_end: tuple[Pattern, ...]
+    value_cut: tuple[Pattern, ...] = ()
     next_call: tuple[Pattern, ...] = ()
-    verbatim_end: tuple[Pattern, ...] = ()  # consumed: the only end of a verbatim value
-    call_end: tuple[Pattern, ...]  # consumed
-    special: bool = False  # the tags are special tokens, which no value contains
-    # Parts of tags.  A value may contain a whole closer or a whole tag, but one of these alone shows that a tag of the
-    # call is broken.
+    verbatim_end: tuple[Pattern, ...] = ()
+    call_end: tuple[Pattern, ...]
+    special: bool = False
     tokens: tuple[Pattern, ...] = ()
-    skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped and reported
-    trim: Literal["none", "line", "blank"] = "none"  # around a string: one line feed, or all blanks
-    json: bool = False  # the body may be one JSON object instead
-    # A repeated parameter replaces the earlier one, within `MAX_REPLACED_CHARS`.
+    skip: tuple[Pattern, ...] = ()
+    trim: Literal["none", "line", "blank"] = "none"
+    json: bool = False
     replaces: bool = False
-    entities: bool = False  # names and keys escape quotation marks as `&quot;`
+    entities: bool = False
 
 
 class ObjectsSpec(Struct, frozen=True, kw_only=True):
-    """JSON objects with name and arguments: one, several, or an array.  Body: `bodies/json_objects.py`."""
+    """JSON objects with name and arguments: one, several, or an array.  Body: `bodies/json_objects.py`.
+
+    Attributes:
+        name_keys: Keys whose value is the tool's name.
+        argument_keys: Keys whose value are the arguments.
+        id_keys: Keys whose value is the call's id.
+        single_key: Each object's one key is the name, its value the arguments.
+        declared: An object is a call only if it names a declared tool.
+        prose: In the middle of text: held no longer than `MAX_HEADER_CHARS`.
+        separators: Characters between objects, besides blanks.
+    """
 
     name_keys: tuple[str, ...] = ("name",)
     argument_keys: tuple[str, ...] = ("arguments", "parameters")
-    id_keys: tuple[str, ...] = ()  # keys whose value is the call's id
-    single_key: bool = False  # each object's one key is the name, its value the arguments
-    declared: bool = False  # an object is a call only if it names a declared tool
-    prose: bool = False  # in the middle of text: held no longer than `MAX_HEADER_CHARS`
-    separators: str = ","  # between objects, besides blanks
+    id_keys: tuple[str, ...] = ()
+    single_key: bool = False
+    declared: bool = False
+    prose: bool = False
+    separators: str = ","
 
 
 class LiteralsSpec(Struct, frozen=True, kw_only=True):
-    """Arguments as literals of Python or Gemma, converted to JSON as they arrive.  Body: `bodies/literals.py`."""
+    """Arguments as literals of Python or Gemma, converted to JSON as they arrive.  Body: `bodies/literals.py`.
+
+    Attributes:
+        style: Whose literals they are.
+        closer: Ends the arguments.
+        outer: Closers of the surrounding object and list; each may be missing.
+        quote: Gemma: the format's quotation mark.
+        typed: Quoted values are typed by the schema.
+        next_call: What follows a string that was never closed: the end of this call and the header of another one,
+            whose name is the group `next`.  Groups `key` and `quote`: its first parameter and the quotation mark of that.
+    """
 
     style: Literal["python", "gemma"]
-    closer: str  # ends the arguments
-    outer: str = ""  # closers of the surrounding object and list; each may be missing
-    quote: str = ""  # Gemma: the format's quotation mark
-    typed: bool = False  # quoted values are typed by the schema
-    # What follows a string that was never closed: the end of this call and the header of another one, whose name is
-    # the group `next`.  Groups `key` and `quote`: its first parameter and the quotation mark of that.
+    closer: str
+    outer: str = ""
+    quote: str = ""
+    typed: bool = False
     next_call: tuple[Pattern, ...] = ()
 
 
 class ElementsSpec(Struct, frozen=True, gc=False):
-    """Nested elements; every tag follows the format's mark.  Body: `bodies/elements.py`."""
+    """Nested elements; every tag follows the format's mark.  Body: `bodies/elements.py`.
+
+    Attributes:
+        mark: The format's mark.
+    """
 
     mark: str
 
@@ -281,26 +353,39 @@ BodySpec: TypeAlias = JsonSpec | TagsSpec | ObjectsSpec | LiteralsSpec | Element
 class Rule(Struct, frozen=True, kw_only=True):
     """A marker, the positions where it counts, and what it does.
 
-    The pattern of a call has a group `name`, a group `id`, or both; an id alone contains the name, as Kimi's do.
-    A group `recipient` is part of the marker if it names a declared tool, and text if not.
+    Attributes:
+        pattern: The marker.  That of a call has a group `name`, a group `id`, or both; an id alone contains the name, as
+            Kimi's do.  A group `recipient` is part of the marker if it names a declared tool, and text if not.
+        action: What the marker does.
+        at: The positions where it counts.
+        then: The next position; None: unchanged.
+        section: True: a section of calls begins; False: it ends.
+        inside: It counts only inside a section.
+        body: Calls: how the arguments are written.
+        declared: Calls: only if the name is a declared tool's.
+        prose: Calls in the middle of text: not in reasoning or code.  If the tools are unknown, only where a group `line`
+            has matched the line feed before the call; the blanks there are text.
+        empty: Calls: the marker is a whole call without arguments.
+        stray: A special token outside of calls and messages: it shows no family.
+        unquoted: It does not count in code, although it is a special token.
+        echo: It counts only if the same text is directly before it.
+        families: `TRY_FAMILIES`: the families that share the marker.
     """
 
     pattern: Pattern
     action: Action
     at: frozenset[Where] = ANYWHERE
-    then: Where | None = None  # the next position; None: unchanged
-    section: bool | None = None  # True: a section of calls begins; False: it ends
-    inside: bool = False  # counts only inside a section
-    body: BodySpec | None = None  # calls: how the arguments are written
-    declared: bool = False  # calls: only if the name is a declared tool's
-    # Calls in the middle of text: not in reasoning or code.  If the tools are unknown, only where a group `line` has
-    # matched the line feed before the call; the blanks there are text.
+    then: Where | None = None
+    section: bool | None = None
+    inside: bool = False
+    body: BodySpec | None = None
+    declared: bool = False
     prose: bool = False
-    empty: bool = False  # calls: the marker is a whole call without arguments
-    stray: bool = False  # a special token outside of calls and messages: it shows no family
-    unquoted: bool = False  # does not count in code, although it is a special token
-    echo: bool = False  # counts only if the same text is directly before it
-    families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
+    empty: bool = False
+    stray: bool = False
+    unquoted: bool = False
+    echo: bool = False
+    families: tuple["Format", ...] = ()
 
 
 Arguments: TypeAlias = dict[str, Any]
