@@ -329,9 +329,9 @@ def _parse(lines: list[bytes]) -> Frame:
             data.append(value if colon else b"")
         elif field == b"event":
             name = value
-    if not data and next(filter(None, lines), b"")[:1] == b"{":
-        # Google may end a stream with an error that no `data:` precedes.
-        # Test: test_a_gemini_server_that_deviates_is_understood.
+    if not data and next(filter(None, lines), b"").startswith((b"{", b"[{")):
+        # Google may end a stream with an error, or a list of one, that no `data:` precedes.
+        # Case: gemini/error_list_without_data.  Test: test_a_gemini_server_that_deviates_is_understood.
         data = lines
     return Frame(b"\n".join(data), name.decode("utf-8", "replace"))
 

@@ -167,7 +167,7 @@ class GeminiReader:
                 return
         # Servers that imitate Google send `[DONE]`; counts may still follow it.  Case: gemini/usage_after_the_finish.
         if not data.startswith(b"[DONE]"):
-            self._read_chunk(data)
+            self._read_chunks(data)
 
     def _count(self, usage: Raw) -> None:
         """Keep counts, which come with every chunk: the first show the prompt's, only the last are read again."""
@@ -237,11 +237,18 @@ class GeminiReader:
         else:
             # Case: gemini/list_of_chunks.
             for raw in decode(_CHUNKS, body):
-                if not self.assembler.ended:
-                    self._read_chunk(bytes(raw))
+                self._read_chunks(bytes(raw))
         self.end()
 
     # --- chunks -----------------------------------------------------------------------------------
+
+    def _read_chunks(self, data: bytes) -> None:
+        """Read a chunk, or a list of chunks in its place, which is most often a list of one error."""
+        # Cases: gemini/error_list_as_an_event, gemini/error_list_in_a_list.
+        chunks = decode(_CHUNKS, data) if data.lstrip()[:1] == b"[" else (data,)
+        for chunk in chunks:
+            if not self.assembler.ended:
+                self._read_chunk(bytes(chunk))
 
     def _read_chunk(self, data: bytes) -> None:
         try:
