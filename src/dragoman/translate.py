@@ -159,6 +159,7 @@ class Translator:
         self.usage: Usage | None = None
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
+        self._readable_frames = to_dialect.readable_frames  # of what a relay forwards
         # Frames of the upstream are events: they cannot pass into a list.
         self._continuation = None
         if continues:
@@ -306,7 +307,7 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            return self._relay_read(self._relay, data)
+            return self._readable_frames(self._relay_read(self._relay, data))
         try:
             events = self._reader.feed(data)
         except PeerError as error:
@@ -321,7 +322,7 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            out = self._relay_read(self._relay, None)
+            out = self._readable_frames(self._relay_read(self._relay, None))
             return out + self._missing_end(self._relay, out)
         try:
             events = self._reader.close()

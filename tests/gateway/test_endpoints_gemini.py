@@ -153,8 +153,7 @@ def test_a_stream_has_lines_of_data_and_nothing_else(gateway: Stand, upstream: s
 
     assert "text/event-stream; charset=utf-8" == got.headers["content-type"]
     assert check("gemini", got.content).legal
-    if upstream != "gemini":
-        assert {"", "data: {"} == {line[:7] for line in got.text.splitlines()}
+    assert {"", "data: {"} == {line[:7] for line in got.text.splitlines()}
 
 
 def test_a_stream_without_a_word_about_its_form_is_one_list(gateway: Stand) -> None:

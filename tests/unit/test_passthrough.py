@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -13,6 +14,7 @@ from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES, dialect
 from tests.support.chat import DONE, USAGE, call, chunk, payloads
 from tests.support.corpus import Case, corpus
+from tests.support.sdks import accumulate
 
 # Rules that say no more than that the stream stopped, and where an upstream's own last frame was wrong.
 STOPPED = {"truncated", "done-marker", "arguments-whole"}
@@ -71,6 +73,48 @@ def test_reads_of_one_frame_that_ends_with_cr_and_lf_are_recognized() -> None:
     assert frames == [translator.feed(one) for one in frames]
     assert translator._reader._repeats is not None
     assert 4 == translator._reader._repeats.count
+
+
+def said_by_gemini(text: str, **more: Any) -> bytes:
+    candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "index": 0, **more}
+    return json.dumps({"candidates": [candidate], "own": 1}, ensure_ascii=False).encode()
+
+
+GEMINI_CHUNKS = [
+    *map(said_by_gemini, ("It ", "rains\u2028and\x85", "rains", ".")),
+    said_by_gemini("", finishReason="STOP"),
+]
+# How servers that imitate Google write a chunk.
+IMITATIONS: dict[str, Callable[[bytes], bytes]] = {
+    "separators inside": lambda one: b"data: %b\r\n\r\n" % one,
+    "comment before": lambda one: b": hi\n\ndata: %b\n\n" % one,
+    "comment inside": lambda one: b": hi\ndata: %b\n\n" % one,
+    "name": lambda one: b"event: chunk\ndata: %b\n\n" % one,
+    "id": lambda one: b"id: 1\r\ndata: %b\r\n\r\n" % one,
+    "no blank": lambda one: b"data:%b\n\n" % one,
+    "several lines": lambda one: b"data: %b\n\n" % one.replace(b", ", b",\ndata:  "),
+    "carriage returns": lambda one: b"data: %b\r\r" % one,
+    "nothing": lambda one: b"data: {}\n\ndata: %b\n\n" % one,
+    "another end": lambda one: b"data: %b\n\ndata: [DONE]\n\n" % one,
+    "list": lambda one: b"data: [%b]\n\n" % one,
+}
+
+
+@pytest.mark.parametrize("imitation", IMITATIONS)
+def test_a_gemini_stream_is_forwarded_as_googles_sdks_read_it(imitation: str) -> None:
+    stream = b"".join(map(IMITATIONS[imitation], GEMINI_CHUNKS))
+
+    for size in (1, 7, 300, len(stream)):
+        pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+        translator = Translator(source="gemini", target="gemini", seed="s")
+        out = b"".join(map(translator.feed, pieces)) + translator.close()
+
+        assert {b"", b"data: {"} == {line[:7] for line in re.split(rb"\r?\n", out)}
+        assert GEMINI_CHUNKS[0] in out  # its bytes, with a field that the dialect does not have
+        assert len(GEMINI_CHUNKS) == out.count(b"data: ")
+        (candidate,) = accumulate("gemini", out)["candidates"]
+        assert [{"text": "It rains\u2028and\x85rains."}] == candidate["content"]["parts"]
+        assert "STOP" == candidate["finishReason"]
 
 
 ROLE = chunk({"role": "assistant", "content": ""})

@@ -171,6 +171,9 @@ class Dialect:
     keep_alive: bytes = (
         b": keep-alive\n\n"  # sent to show that a stream is alive; clients ignore it
     )
+    # Whole frames of an upstream as all of its clients read them, for a relay.  Called for every read, so frames that
+    # need no change are recognized fast.
+    readable_frames: Callable[[bytes], bytes] = bytes
     last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
     # A failure again, sent alone and a moment after its event, for clients that do not see the event.
     fault_again: Callable[[Fault], bytes] | None = None

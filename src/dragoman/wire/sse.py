@@ -340,6 +340,19 @@ def _parse(lines: list[bytes]) -> Frame:
 _BLANK_LINE: Final = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
 
 
+def frames_of(block: bytes) -> Iterator[Frame]:
+    """Yield the frames of bytes that a reader has returned; the last one may lack its blank line."""
+    at = 0
+    for blank in _BLANK_LINE.finditer(block):
+        raw = block[at : blank.end()]
+        frame = _parse(_LINE_END.split(block[at : blank.start()]))
+        yield Frame(frame.data, frame.event, raw)
+        at = blank.end()
+    if at < len(block):
+        frame = _parse(_LINE_END.split(block[at:]))
+        yield Frame(frame.data, frame.event, block[at:], whole=False)
+
+
 def encode_event(name: str, data: bytes) -> bytes:
     """Write one named event: LF only, one `data` line, one blank line after."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)

@@ -8,7 +8,12 @@ from typing import Final
 
 from dragoman.dialects.dialect import Dialect, ModelLists, ModelPaths, TokenCounting
 from dragoman.dialects.gemini.answer_reader import GeminiReader
-from dragoman.dialects.gemini.answer_writer import FINISH_WORDS, KEEP_ALIVE, answer_writer
+from dragoman.dialects.gemini.answer_writer import (
+    FINISH_WORDS,
+    KEEP_ALIVE,
+    answer_writer,
+    readable_frames,
+)
 from dragoman.dialects.gemini.body_writer import (
     encode_body,
     encode_count,
@@ -31,6 +36,7 @@ DIALECT: Final = Dialect(
     name="gemini",
     path="/models",
     keep_alive=KEEP_ALIVE,
+    readable_frames=readable_frames,
     fault_again=error_object,
     independent_frames=True,
     history_fields=("contents",),

@@ -6,6 +6,7 @@ are written whole, when their block has ended.
 """
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.context import Exchange
+from dragoman.dialects.decoding import valid_utf8
 from dragoman.dialects.encoding import encode, one_line, utf8
 from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
@@ -63,6 +65,7 @@ from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, hos
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name
 from dragoman.wire.json_values import decode_any
+from dragoman.wire.sse import Frame, frames_of
 
 KEEP_ALIVE: Final = b"\r\n"  # comments and named events end the stream for several SDKs
 
@@ -712,3 +715,52 @@ def logprobs_of(records: Sequence[bytes]) -> bytes:
 
 def _choice(record: dict[str, object]) -> dict[str, object]:
     return {"token": record.get("token"), "logProbability": record.get("logprob")}
+
+
+# --- what is forwarded of an upstream -------------------------------------------------------------
+
+# Frames that every client reads: one line `data: ` with an object that is not empty; and blank lines.
+_READABLE: Final = re.compile(rb"(?:data: \{(?!\s*+\}).*+\n\r?\n|\r?\n)*+")
+_BLANK_LINE: Final = (b"\n", b"\r\n")
+_BARE_CR: Final = re.compile(rb"\r(?!\n)")
+_SEPARATORS: Final = re.compile(rb"\xe2\x80[\xa8\xa9]")  # see `_plain_lines`
+_NEXT_LINE: Final = b"\xc2\x85"
+_LF, _CR, _OF_SEPARATORS, _OF_NEXT_LINE = (
+    b"\n\r\xe2\xc2"  # as numbers they are found several times as fast
+)
+_OBJECTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+def readable_frames(raw: bytes) -> bytes:
+    """Return an upstream's frames in the form that every client reads; nearly always they have it.
+
+    Servers that imitate Google write comments, names, `[DONE]` and several lines of data, at which Google's SDKs
+    and Gemini CLI fail.  What has no object becomes a sign of life.
+    """
+    return raw if _is_readable(raw) else b"".join(map(_readable_frame, frames_of(raw)))
+
+
+def _is_readable(raw: bytes) -> bool:
+    line = raw.find(_LF) + 1
+    # As nearly always, while a model writes: one frame, whose only line ends are those behind its line.
+    one = raw[line:] in _BLANK_LINE and raw[:8] == b'data: {"' and raw.find(_CR, 0, line - 2) < 0
+    if not one and (
+        _READABLE.fullmatch(raw) is None or (_CR in raw and _BARE_CR.search(raw) is not None)
+    ):
+        return False
+    return raw.isascii() or not (
+        (_OF_SEPARATORS in raw and _SEPARATORS.search(raw) is not None)
+        or (_OF_NEXT_LINE in raw and _NEXT_LINE in raw)
+    )
+
+
+def _readable_frame(frame: Frame) -> bytes:
+    if _is_readable(frame.raw):
+        return frame.raw
+    data = valid_utf8(frame.data.strip())
+    try:
+        objects = _OBJECTS.decode(data if data[:1] == b"[" else b"[%b]" % data)
+    except (msgspec.DecodeError, RecursionError):
+        return KEEP_ALIVE
+    lines = [b"data: %b\r\n\r\n" % _plain_lines(one_line(one)) for one in objects]
+    return b"".join([one for one in lines if _is_readable(one)]) or KEEP_ALIVE

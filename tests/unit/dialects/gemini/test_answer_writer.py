@@ -11,6 +11,7 @@ from dragoman.checker.checker import check
 from dragoman.context import Rendering
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.dialects.framing import StreamReader
+from dragoman.dialects.gemini.answer_writer import readable_frames
 from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     ArgsDelta,
@@ -38,7 +39,7 @@ from dragoman.turn.events import (
 from dragoman.turn.request import ReasoningPart, Request, TextPart
 from tests.support.checker import render
 from tests.support.corpus import corpus, drive
-from tests.support.tables import check_all
+from tests.support.tables import check_all, in_one_test
 from tests.unit.dialects.gemini.support import (
     GEMINI,
     asked,
@@ -424,3 +425,60 @@ def test_pages_that_were_read_are_listed_at_the_end():
     words = [one["urlRetrievalStatus"].removeprefix("URL_RETRIEVAL_STATUS_") for one in pages]
     assert ["SUCCESS", "ERROR", "ERROR"] == words
     assert "https://a.example/news" == pages[0]["retrievedUrl"]
+
+
+# --- what is forwarded of an upstream ---------------------------------------------------------------
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\r\n",
+        b"\n\n",
+        b'data: {"a":1}\r\n\r\n',
+        b'data: {"a":1}\n\n\r\ndata: { "b": 2}\n\n',
+        'data: {"a":"it’s 天气 \xa0"}\n\n'.encode() * 3,
+        b'data: {"a":1}\r\n\r\n' * 1000,
+    ],
+)
+def test_frames_that_every_client_reads_are_forwarded_as_they_are(raw):
+    assert raw is readable_frames(raw)
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b": hi\n\n", b"\r\n"),
+        (b"id: 7\n\n", b"\r\n"),
+        (b"retry: 9\r\n\r\n", b"\r\n"),
+        (b"data: [DONE]\n\n", b"\r\n"),
+        (b"data: {}\n\n", b"\r\n"),
+        (b"data: { }\r\n\r\n", b"\r\n"),
+        (b"data: : PROCESSING\n\n", b"\r\n"),
+        (b"\r\r", b"\r\n"),
+        (b'data: {"half', b"\r\n"),
+        (b'data:{"a":1}\n\n', b'data: {"a":1}\r\n\r\n'),
+        (b'event: x\nid: 7\n: hi\ndata: {"a":1}\n\n', b'data: {"a":1}\r\n\r\n'),
+        (b'data: {"a":\ndata: 1}\n\n', b'data: {"a":1}\r\n\r\n'),
+        (b'data: {"a":1}\r\r', b'data: {"a":1}\r\n\r\n'),
+        (b'data: {"a":\rdata: 1}\n\n', b'data: {"a":1}\r\n\r\n'),
+        (b'data: {"a":1}', b'data: {"a":1}\r\n\r\n'),
+        (b'{\r\n"error":{}}\r\n\r\n', b'data: {"error":{}}\r\n\r\n'),
+        (b'data: [{"a":1},{"b":2}]\n\n', b'data: {"a":1}\r\n\r\ndata: {"b":2}\r\n\r\n'),
+        (
+            'data: {"a":"\u2028\u2029\x85"}\n\n'.encode(),
+            b'data: {"a":"\\u2028\\u2029\\u0085"}\r\n\r\n',
+        ),
+        (b'data:{"a":"\xff"}\n\n', 'data: {"a":"\ufffd"}\r\n\r\n'.encode()),
+        (
+            b'data: {"a":1}\n\n: hi\n\ndata: {"b":2}\n\ndata: [DONE]\n\n',
+            b'data: {"a":1}\n\n\r\ndata: {"b":2}\n\n\r\n',
+        ),
+    ],
+)
+def test_other_frames_are_forwarded_in_the_form_that_every_client_reads(raw, expected):
+    assert expected == readable_frames(raw)
+    assert expected is readable_frames(expected)
