@@ -17,6 +17,7 @@ from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError, MalformedError
 from tests.unit.checker import test_anthropic as anthropic
 from tests.unit.checker import test_chat as chat
+from tests.unit.checker import test_gemini as gemini
 from tests.unit.checker import test_responses as responses
 
 PROGRAM = [sys.executable, "-m", "dragoman.cli.main"]
@@ -52,6 +53,12 @@ def test_counts_of_one_are_reported_in_the_singular():
     result = run("-d", "anthropic", stream=stream)
 
     assert result.output == "legal: 1 frame, 0 blocks, 0 calls, ended with failure\n"
+
+
+def test_gemini_stream_may_be_a_list():
+    result = run("--dialect", "gemini", stream=gemini.listed(gemini.TEXT))
+
+    assert result.output == "legal: 3 frames, 1 block, 0 calls, ended with finish\n"
 
 
 def test_illegal_stream_is_reported_with_its_first_place():

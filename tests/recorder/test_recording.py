@@ -21,6 +21,17 @@ def test_check_judges_both_streams_of_a_recording(folder: Path) -> None:
     assert ran.code == (0 if all(one["legal"] for one in verdicts.values()) else 1)
 
 
+def test_check_judges_a_list_that_a_gemini_client_got(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path) as found:
+        path = "/v1beta/models/chat/plain:streamGenerateContent"
+        post(found, "gemini", {"contents": [{"parts": [{"text": "Hi"}]}]}, path=path)
+    (file,) = tmp_path.iterdir()
+
+    ran = run("check", "--json", str(file))
+
+    assert json.loads(ran.out)["client"]["legal"]
+
+
 def test_every_exchange_is_one_file(folder: Path) -> None:
     files = list(folder.iterdir())
     assert len(files) == len(list(exchanges())) >= 300

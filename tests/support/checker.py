@@ -146,7 +146,7 @@ BROKEN_FRAMING: dict[str, Callable[[bytes], bytes]] = {
     "byte-order-mark": lambda stream: b"\xef\xbb\xbf" + stream,
     "utf-8": lambda stream: b'data: "\xff"\n\n' + stream,
     "unknown-line": lambda stream: b'{"id":"not a stream"}\n\n' + stream,
-    "empty-frame": lambda stream: b"event: ping\n\n" + stream,
+    "empty-frame": lambda stream: b"data: \n\n" + stream,
     "json": lambda stream: b"data: : PROCESSING\n\n" + stream,
     "surrogate-pair": lambda stream: b'data: {"half":"\\ud83d"}\n\n' + stream,
     "truncated": lambda stream: stream[: stream.index(b"\n\n") + 2],

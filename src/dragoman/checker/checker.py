@@ -7,17 +7,19 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Final
 
 import msgspec
 
 from dragoman.checker.findings import (
+    LIST_RULES,
     MAX_VIOLATIONS,
     DialectGrammar,
     Ending,
     Findings,
     Json,
-    MakeGrammar,
+    JudgeFrame,
     Position,
     Violation,
     shown,
@@ -25,10 +27,13 @@ from dragoman.checker.findings import (
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import Frame, SSEReader
 
-__all__ = ["MAX_VIOLATIONS", "Checker", "Ending", "Verdict", "Violation", "check", "rules"]
+__all__ = [
+    "MAX_VIOLATIONS", "Checker", "Ending", "Verdict", "Violation", "check", "rules", "takes_lists",
+]  # fmt: skip
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
@@ -66,7 +71,17 @@ def rules(dialect: str) -> Mapping[str, str]:
     Raises:
         ConfigError: there is no such dialect.
     """
-    return _grammar(dialect)[1]
+    table: Mapping[str, str] = _rules_of(dialect).RULES
+    return table
+
+
+def takes_lists(dialect: str) -> bool:
+    """Return whether a stream of the dialect may be one JSON list in place of events.
+
+    Raises:
+        ConfigError: there is no such dialect.
+    """
+    return rules(dialect).keys() >= LIST_RULES.keys()
 
 
 def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Verdict:
@@ -94,9 +109,11 @@ class Checker:
     """
 
     def __init__(self, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        make, _ = _grammar(dialect)
+        module = _rules_of(dialect)
         self._findings = Findings()
-        self._grammar: DialectGrammar = make(self._findings, limits)
+        self._grammar: DialectGrammar = module.GRAMMAR(self._findings, limits)
+        self._judge_frame: JudgeFrame | None = getattr(module, "judge_frame", None)
+        self._limits = limits
         self._sse = SSEReader(limits=limits)
         self._head = b""  # the first bytes, until they are known to be a byte-order mark or not
         self._begun = False
@@ -106,6 +123,10 @@ class Checker:
         self._may_repeat = find_dialect(dialect).fault_again is not None
         self._last = b""  # the data of the last event
         self._id_seen = False  # from then on, some SDKs pass on even a comment as an event
+        # Whether the stream is one JSON list; None while only white space came, which `_list` keeps too.
+        self._is_list = None if takes_lists(dialect) else False
+        self._list: list[bytes] = []
+        self._list_size = 0
         self._kept: list[Violation] = []
         self._ending: Ending | None = None
         self._dead = False
@@ -121,6 +142,8 @@ class Checker:
         if not self._begun:
             self._look_for_mark(data)
         try:
+            if self._is_list is not False:
+                data = self._keep_list(data)
             for frame in self._sse.feed(data):
                 self._judge(frame)
         except TooLargeError:
@@ -133,8 +156,12 @@ class Checker:
         if self._dead or self._ending is not None:
             raise MisuseError("close after the end or after an error")
         self._dead = True
+        kept = b"".join(self._list)
+        if self._is_list:
+            self._ending = self._judge_list(kept)
+            return self._take()
         cut = False
-        for frame in self._sse.close():
+        for frame in (*self._sse.feed(kept), *self._sse.close()):
             cut = self._judge(frame)
         if not cut:
             self._findings.here = Position(self._frames + 1, self._offset)
@@ -172,6 +199,54 @@ class Checker:
             self._findings.add("byte-order-mark", "the stream begins with a byte-order mark")
         self._begun = len(self._head) == len(_BOM)
 
+    # --- a stream that is one JSON list -----------------------------------------------------------
+
+    def _keep_list(self, data: bytes) -> bytes:
+        """Keep the bytes of a list, which is judged as a whole; return those of an event stream."""
+        self._list.append(data)
+        self._list_size += len(data)
+        if self._list_size > self._limits.max_response_bytes:
+            raise TooLargeError("max_response_bytes", self._limits.max_response_bytes)
+        if self._is_list or not data.strip():
+            return b""
+        begin = b"".join(self._list)
+        self._is_list = begin.lstrip()[:1] == b"["
+        if self._is_list:
+            return b""
+        self._list.clear()
+        return begin
+
+    def _judge_list(self, body: bytes) -> Ending:
+        """Judge the elements like the data of events, and then the list itself."""
+        text = body.decode("latin-1")  # one character for each byte, and the same structure
+        at = _next_token(text, text.index("[") + 1)
+        closed, comma_missing = text.startswith("]", at), False
+        while not closed and (end := _end_of_value(text, at)) is not None:
+            self._frames += 1
+            self._findings.here = Position(self._frames, at)
+            self._check_utf8(body[at:end])
+            self._read("", body[at:end])
+            at = _next_token(text, end)
+            closed = text.startswith("]", at)
+            comma_missing = not closed and not text.startswith(",", at)
+            if closed or comma_missing:
+                break
+            at = _next_token(text, at + 1)
+        self._findings.here = Position(self._frames + 1, at)
+        before = self._findings.total
+        if closed and text[at + 1 :].strip():
+            self._findings.add("nothing-after-end", "more follows the end of the list")
+        elif not closed and at < len(text) and (comma_missing or not _is_cut(text[at:])):
+            self._findings.add("one-list", f"the list goes on with {shown(text[at : at + 20])}")
+        ending = self._grammar.end()
+        if closed:
+            return ending
+        if self._findings.total == before:
+            self._findings.add("truncated", "the list is not closed")
+        return Ending.TRUNCATED
+
+    # --- events -----------------------------------------------------------------------------------
+
     def _judge(self, frame: Frame) -> bool:
         """Judge one frame; return whether the input ended inside an event."""
         # The line feed of a cut CRLF may open a frame; it must not move the frame's beginning.
@@ -179,7 +254,11 @@ class Checker:
         self._offset += len(frame.raw)
         if self._may_repeat and self._is_repeated(frame):
             return False
-        names = {line.partition(b":")[0] for line in _LINE_END.split(frame.raw) if line}
+        lines = [line for line in _LINE_END.split(frame.raw) if line]
+        if self._judge_frame is not None and lines and frame.whole:
+            self._findings.here = Position(self._frames + 1, begins)
+            self._judge_frame(frame.raw, lines, self._findings)
+        names = {line.partition(b":")[0] for line in lines}
         names.discard(b"")
         if not names and not (self._id_seen and frame.raw.strip(b"\r\n") and frame.whole):
             return False  # a comment, or nothing
@@ -188,8 +267,7 @@ class Checker:
         if not frame.whole:
             return True
         self._id_seen = self._id_seen or b"id" in names
-        if not _is_utf8(frame.raw):
-            self._findings.add("utf-8", "the event is not UTF-8")
+        self._check_utf8(frame.raw)
         for name in sorted(names - _FIELDS):
             line = shown(name.decode("utf-8", "replace"))
             self._findings.add("unknown-line", f"a line begins with {line}")
@@ -198,10 +276,14 @@ class Checker:
         elif frame.data == _DONE:
             self._grammar.read_done()
         else:
-            event = self._decode(frame.data)
-            if event is not None:
-                self._grammar.read(frame.event, event)
+            self._read(frame.event, frame.data)
         return False
+
+    def _read(self, name: str, data: bytes) -> None:
+        """Judge the data of an event, or an element of a list."""
+        event = self._decode(data)
+        if event is not None:
+            self._grammar.read(name, event)
 
     def _is_repeated(self, frame: Frame) -> bool:
         """Return whether a frame is the last failure again."""
@@ -218,6 +300,10 @@ class Checker:
             )
         elif _FIELDS.intersection(names):
             self._findings.add("empty-frame", "the event has no data")
+
+    def _check_utf8(self, data: bytes) -> None:
+        if not _is_utf8(data):
+            self._findings.add("utf-8", "the event is not UTF-8")
 
     def _decode(self, data: bytes) -> Json | None:
         """Return the event, repaired if possible, or None."""
@@ -256,6 +342,33 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _grammar(name: str) -> tuple[MakeGrammar, Mapping[str, str]]:
-    module = import_module(find_dialect(name).checker)
-    return module.GRAMMAR, module.RULES
+def _rules_of(name: str) -> ModuleType:
+    """Return the module with the rules of a dialect."""
+    return import_module(find_dialect(name).checker)
+
+
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+# Numbers stay texts: only the places of values are needed.
+_VALUES: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+def _next_token(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _end_of_value(text: str, at: int) -> int | None:
+    """Return where a JSON value ends, None if it is none or is cut."""
+    try:
+        return _VALUES.raw_decode(text, at)[1]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_cut(text: str) -> bool:
+    """Return whether a text is the beginning of a JSON value."""
+    scanner = JsonScanner()
+    try:
+        return scanner.feed(text) == len(text)
+    except TooLargeError:
+        return False

@@ -37,6 +37,10 @@ FRAMING_RULES: Final[dict[str, str]] = {
     "truncated": "the stream ends with a finish or a failure; it does not just stop",
     "nothing-after-end": "nothing but comments follows the end",
 }
+# Rules of a dialect whose streams may be one JSON list in place of events.
+LIST_RULES: Final[dict[str, str]] = {
+    "one-list": "a stream without events is one JSON list of chunks, with commas between them",
+}
 
 
 class Violation(Struct, frozen=True, gc=False):
@@ -123,8 +127,9 @@ class DialectGrammar(Protocol):
         ...
 
 
-class MakeGrammar(Protocol):
-    def __call__(self, findings: Findings, limits: Limits, /) -> DialectGrammar: ...
+# A dialect whose clients do not read every event stream has a function `judge_frame` beside its `GRAMMAR`: it gets
+# the bytes of each frame, comments among them, and its lines that are not empty.
+JudgeFrame: TypeAlias = Callable[[bytes, Sequence[bytes], Findings], None]
 
 
 class ValueShape(Struct, frozen=True):

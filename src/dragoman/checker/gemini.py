@@ -7,6 +7,8 @@ or `[DONE]`; the chats helper of the JavaScript SDK forgets an answer of which o
 
 import base64
 import binascii
+import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +16,7 @@ from dragoman.checker.findings import (
     COUNT,
     FRAMING_RULES,
     LIST,
+    LIST_RULES,
     NAME,
     OBJECT,
     TEXT,
@@ -36,7 +39,15 @@ from dragoman.limits import Limits
 
 RULES: Final[dict[str, str]] = {
     **FRAMING_RULES,
+    **LIST_RULES,
     "no-event-name": "events have no name: SDKs read only lines that begin with `data: `",
+    "no-comment": "there are no comments: the SDK for Python and Gemini CLI fail at them; blank lines keep a"
+    " stream alive",
+    "data-only": "events have no `id` and no `retry`: SDKs read only lines that begin with `data: `",
+    "blank-after-data": "one blank follows `data:`: the SDK for Python fails without it",
+    "one-line": "the data of an event are one line: the SDK for JavaScript fails at several",
+    "line-ends": "lines end with LF, or CR and LF: the AI SDK loses the last event after a CR alone",
+    "separators-escaped": "U+0085, U+2028 and U+2029 are escaped: the SDK for Python takes them for line ends",
     "required-field": "each chunk has a role and parts: an SDK forgets the whole answer without them",
     "one-payload": "each part has one payload, or a signature alone",
     "same-id": "all chunks have the same response id and model",
@@ -159,6 +170,32 @@ PAYLOADS: Final = frozenset(
 )
 
 
+_BARE_CR: Final = re.compile(rb"\r(?!\n)")
+_SEPARATORS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+
+
+def judge_frame(raw: bytes, lines: Sequence[bytes], findings: Findings) -> None:
+    """Judge the bytes of a frame: clients take them apart by hand."""
+    fields = [line.partition(b":") for line in lines]
+    if any(not name and colon for name, colon, _ in fields):
+        findings.add("no-comment", "the event has, or is, a comment")
+    for name, _, value in fields:
+        if name == b"event":
+            shown_name = shown(value.decode("utf-8", "replace").strip())
+            findings.add("no-event-name", f"the event is named {shown_name}")
+        elif name in (b"id", b"retry"):
+            findings.add("data-only", f"a line begins with `{name.decode()}`")
+    data = [value for name, _, value in fields if name == b"data"]
+    if any(value[:1] != b" " for value in data):
+        findings.add("blank-after-data", "`data:` is not followed by a blank")
+    if len(data) > 1:
+        findings.add("one-line", f"the data of the event are {len(data)} lines")
+    if _BARE_CR.search(raw):
+        findings.add("line-ends", "a line ends with a CR alone")
+    if _SEPARATORS.search(raw):
+        findings.add("separators-escaped", "a line or paragraph separator is not escaped")
+
+
 class GeminiGrammar:
     """Judge one stream."""
 
@@ -173,10 +210,8 @@ class GeminiGrammar:
         self._kind = ""  # of the last part: neighbours of one kind are one block
         self._counted = False
 
-    def read(self, name: str, event: Json, /) -> None:
-        """Judge one chunk or error."""
-        if name:
-            self._findings.add("no-event-name", f"the event is named {shown(name)}")
+    def read(self, _name: str, event: Json, /) -> None:
+        """Judge one chunk or error; `judge_frame` has judged its name."""
         if "error" in event:
             if self._step(GeminiStep.ERROR):
                 check_fields(ERROR, event, self._findings)

@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from dragoman.checker.checker import Checker, Verdict, Violation, rules
+from dragoman.checker.checker import Checker, Verdict, Violation, rules, takes_lists
 from dragoman.cli.options import warn_if_terminal
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.recorder.lines import SUFFIX
@@ -18,7 +18,7 @@ _HELP: Final = """Check whether a stream of server-sent events is legal in its d
 
 Reads FILE, or standard input, and applies the rules that clients of the dialect depend on: the order of
 events, required fields, tool-call arguments that are valid JSON, a proper end.  A stream that reports an
-error in its dialect is legal; a stream that just stops is not.
+error in its dialect is legal; a stream that just stops is not.  A Gemini stream may also be one JSON list.
 
 A recording (FILE ends with `.dragoman`) needs no dialect: the stream of the upstream and the stream that the
 client got are checked, each by the rules of its dialect.
@@ -105,7 +105,7 @@ def _check_recording(file: BufferedReader, *, every: bool, as_json: bool) -> Non
     verdicts = {
         side: (name, verdict_of(name, data))
         for side, name, data in streams
-        if not data.lstrip().startswith((b"{", b"[", b"<")) and data
+        if _is_stream(name, data)
     }
     if as_json:
         click.echo(msgspec.json.encode({side: verdict for side, (_, verdict) in verdicts.items()}))
@@ -118,6 +118,11 @@ def _check_recording(file: BufferedReader, *, every: bool, as_json: bool) -> Non
                 click.echo("not a stream")
     if not all(verdict.legal for _, verdict in verdicts.values()):
         sys.exit(1)
+
+
+def _is_stream(dialect: str, data: bytes) -> bool:
+    begins = data.lstrip()[:1]
+    return bool(data) and begins not in (b"{", b"<") and (begins != b"[" or takes_lists(dialect))
 
 
 def verdict_of(dialect: str, data: bytes) -> Verdict:

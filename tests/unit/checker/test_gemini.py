@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
-from dragoman.checker.checker import Ending
+from dragoman.checker.checker import Checker, Ending, check, takes_lists
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.errors import TooLargeError
+from dragoman.limits import Limits
 from tests.support.checker import (
     LEGAL,
     GrammarTests,
@@ -13,6 +18,8 @@ from tests.support.checker import (
     outcome,
     render,
 )
+from tests.support.corpus import splits
+from tests.support.tables import in_one_test
 
 D = "gemini"
 COUNTS = {"promptTokenCount": 30, "candidatesTokenCount": 9, "totalTokenCount": 39}
@@ -147,9 +154,22 @@ FIELDS: dict[str, set[str]] = {
     "signed call: candidates.content.parts.thoughtSignature": {LEGAL},
 }
 
+
+def listed(events: list[Any]) -> bytes:
+    """Write chunks as a list, like a stream without `alt=sse`."""
+    return b"[%b\r\n]\r\n" % b",\r\n".join(map(msgspec.json.encode, events))
+
+
 # One stream for each rule, which breaks it first.
 TRIGGERS = {
     "no-event-name": b"event: chunk\n" + render(D, TEXT),
+    "no-comment": b": hi\n\n" + render(D, TEXT),
+    "data-only": b"id: 1\n" + render(D, TEXT),
+    "blank-after-data": render(D, TEXT).replace(b"data: ", b"data:"),
+    "one-line": render(D, TEXT).replace(b'"index"', b'\ndata: "index"'),
+    "line-ends": render(D, TEXT).replace(b"\n", b"\r"),
+    "separators-escaped": render(D, TEXT).replace(b"day", "day\u2028".encode()),
+    "one-list": listed(TEXT).replace(b",\r\n", b"\r\n"),
     "required-field": changed(TEXT, 1, "candidates.0.content.role", "user"),
     "one-payload": changed(TEXT, 1, "candidates.0.content.parts.0", {}),
     "same-id": changed(TEXT, 1, "responseId", "r8"),
@@ -201,3 +221,107 @@ def test_candidate_or_part_that_is_not_an_object_is_illegal(path):
 @pytest.mark.parametrize("empty", [[], None])
 def test_chunk_without_parts_is_illegal(empty):
     assert outcome(D, changed(TEXT, 1, "candidates.0.content.parts", empty)) == "required-field"
+
+
+BAD_BYTES = [
+    "no-comment",
+    "no-event-name",
+    "data-only",
+    "blank-after-data",
+    "required-field",
+    "truncated",
+]
+
+# --- bytes ------------------------------------------------------------------------------------------
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("stream", "rules"),
+    [
+        (b"\r\n\r\n" + render(D, TEXT).replace(b"\n\n", b"\n\n\r\n"), []),
+        (render(D, TEXT).replace(b"\n", b"\r\n"), []),
+        (render(D, TEXT).replace(b"data: ", b": hi\ndata: "), ["no-comment"] * 3),
+        (render(D, TEXT).replace(b"\n\n", b"\n\n:\n\n"), ["no-comment"] * 3),
+        (b"retry: 7\n" + render(D, TEXT), ["data-only"]),
+        (b"event: a\nid: 1\n: hi\ndata:{}\n\n", BAD_BYTES),
+        (render(D, TEXT).replace(b"day", "\x85 and \u2029".encode()), ["separators-escaped"]),
+        (render(D, TEXT).replace(b"day", "天 “\xa0”".encode()), []),
+        (render(D, TEXT) + b"data: {}\n\n", ["nothing-after-end"]),
+        (b"data: {}\n\n" + render(D, TEXT), ["required-field"]),
+    ],
+)
+def test_bytes_at_which_a_client_fails_are_illegal(stream, rules):
+    assert rules == [one.rule for one in check(D, stream).violations]
+
+
+# --- lists ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LEGAL_STREAMS)
+def test_list_is_judged_like_the_stream_of_its_chunks(name):
+    events = LEGAL_STREAMS[name]
+
+    assert structs.asdict(judge(D, events)) == structs.asdict(check(D, b"\r\n" + listed(events)))
+
+
+LIST = listed(TEXT)
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("body", "rules", "ended"),
+    [
+        (LIST.rstrip()[:-1], ["truncated"], Ending.TRUNCATED),
+        (LIST.rstrip()[:-9], ["truncated"], Ending.TRUNCATED),
+        (listed(TEXT[:2]), ["truncated"], Ending.TRUNCATED),
+        (b"[", ["truncated"], Ending.TRUNCATED),
+        (b"[]", ["truncated"], Ending.TRUNCATED),
+        (b"[12", ["json", "truncated"], Ending.TRUNCATED),
+        (LIST.replace(b"\r\n]", b",]"), ["one-list"], Ending.TRUNCATED),
+        (LIST.replace(b"\r\n]", b"}"), ["one-list"], Ending.TRUNCATED),
+        (LIST + b"[]", ["nothing-after-end"], Ending.FINISH),
+        (listed([*TEXT, said("More.")]), ["nothing-after-end"], Ending.FINISH),
+        (LIST.replace(b"day", b"\xff"), ["utf-8"], Ending.FINISH),
+        (LIST.replace(b'"model"', b"7", 1), ["required-field"], Ending.FINISH),
+        (listed([TEXT[0], [ERROR]]), ["json", "truncated"], Ending.TRUNCATED),
+        (b"[" * 100_000, ["one-list", "truncated"], Ending.TRUNCATED),
+    ],
+)
+def test_list_that_no_client_reads_is_illegal(body, rules, ended):
+    verdict = check(D, body)
+
+    assert rules == [one.rule for one in verdict.violations]
+    assert ended == verdict.ended
+
+
+def test_violation_in_a_list_names_the_element_and_its_byte():
+    body = b" \r\n" + listed(changed(TEXT, 1, "responseId", "r8"))
+    (violation,) = [one for one in check(D, body).violations if one.frame == 2]
+
+    assert "same-id" == violation.rule
+    assert body[violation.offset :].startswith(msgspec.json.encode(said("day."))[:30])
+
+
+@pytest.mark.parametrize("body", [LIST, LIST[:-9], TRIGGERS["one-list"], b" \n\r\n" + LIST + b"x"])
+def test_list_gives_the_same_verdict_however_the_bytes_arrive(body):
+    whole = check(D, body)
+
+    for pieces in splits(body, most=50):
+        checker = Checker(D)
+        for piece in pieces:
+            checker.feed(piece)
+        checker.close()
+        assert whole == checker.verdict
+
+
+def test_list_past_a_limit_is_not_kept():
+    checker = Checker(D, limits=Limits(max_response_bytes=100))
+
+    with pytest.raises(TooLargeError, match="max_response_bytes"):
+        checker.feed(b"[" + b" " * 100)
+
+
+def test_other_dialects_have_no_lists():
+    assert [D] == [name for name in DIALECT_NAMES if takes_lists(name)]
+    assert "truncated" in [one.rule for one in check("chat", LIST).violations]
