@@ -20,6 +20,7 @@ from dragoman.dialects.gemini.schema import (
     SERVER_CALLS,
     SERVER_RESULTS,
     VENDOR,
+    ClientPart,
     CodeResult,
     ExecutableCode,
     FunctionCall,
@@ -27,6 +28,7 @@ from dragoman.dialects.gemini.schema import (
     McpCall,
     McpResult,
     Part,
+    fields_of,
     given,
 )
 from dragoman.errors import MalformedError, TooLargeError
@@ -44,6 +46,7 @@ from dragoman.wire.json_paths import PathWriter
 
 TEXT_SIGNATURE: Final = "text"  # the `item_id` of a signature that came on a text part
 _PART: Final = msgspec.json.Decoder(Part)
+_PART_FIELDS: Final = frozenset(ClientPart.__struct_encode_fields__)
 _EXECUTABLE: Final = msgspec.json.Decoder(ExecutableCode)
 _CODE_RESULT: Final = msgspec.json.Decoder(CodeResult)
 _TEXT: Final = msgspec.json.Decoder(str)
@@ -53,6 +56,12 @@ _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict
 def is_empty(part: Raw) -> bool:
     """Return whether a part has nothing to read: no payload, or an empty text."""
     return bytes(part).translate(None, b" \t\r\n") in (b"{}", b'{"text":""}')
+
+
+def _only_signs(part: Part, raw: Raw) -> bool:
+    """Return whether a part without text has nothing but a signature, which belongs to what came before."""
+    alone = bool(part.thought_signature) and not part.payloads
+    return alone and fields_of(raw).keys() <= _PART_FIELDS
 
 
 def signature_data(signature: str) -> str:
@@ -117,6 +126,9 @@ class Blocks:
             self._call(call, part.thought_signature or "")
             return
         signature = part.thought_signature or ""
+        if part.text is None and not _only_signs(part, raw):
+            self._other(part, raw)  # with its signature
+            return
         # Case: gemini/call_before_text.
         if part.text:
             self.end_call()
@@ -125,9 +137,6 @@ class Blocks:
                 self._after = "thought"
             else:
                 self.add_text(part.text, records_of(logprobs))
-        elif part.text is None and not signature:
-            self._other(part, raw)
-            return
         if signature:
             self._sign(signature)
 
@@ -297,7 +306,8 @@ class Blocks:
         """Emit an image that the model made; return whether the part is that."""
         blob = part.inline_data
         media_type = "" if blob is None else (blob.mime_type or "").lower()
-        if blob is None or not blob.data or not media_type.startswith("image/"):
+        # An image among the thoughts is a draft and no answer.  Case: gemini/thought_image.
+        if part.is_thought or blob is None or not blob.data or not media_type.startswith("image/"):
             return False
         # Case: gemini/image_answer.
         image = MadeImage(blob.data, media_type)

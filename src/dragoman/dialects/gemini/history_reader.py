@@ -300,6 +300,8 @@ class _ModelTurn:
             self._text(part.text, thought=part.is_thought)
         elif part.text is None:
             self._other(part, raw, path)
+            if part.payloads:
+                signature = ""  # `raw` has it
         if entries is not None:
             self._place(entries)
         elif signature:
@@ -383,7 +385,7 @@ class _ModelTurn:
     def _other(self, part: Part, raw: Raw, path: str) -> None:
         if any(given(getattr(part, name)) for name in (*SERVER_CALLS, *SERVER_RESULTS)):
             self._units.append(_Unit(_server_part(part, raw), self._number))
-        elif part.inline_data is not None and _is_image(part.inline_data):
+        elif part.inline_data is not None and _is_image(part.inline_data) and not part.is_thought:
             shown = f"[an image of type {part.inline_data.mime_type}]"
             self._units.append(_Unit(ServerToolPart(VENDOR, shown, raw), self._number))
         elif part.inline_data is not None or part.file_data is not None:

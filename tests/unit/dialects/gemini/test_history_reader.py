@@ -359,6 +359,12 @@ def test_instructions_are_text():
         ({"inlineData": {"mimeType": "image/png", "data": "aGk="}}, ServerToolPart),
         ({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}, OpaquePart),
         ({"fileData": {"fileUri": "https://example.com/a.png"}}, OpaquePart),
+        # An image among the thoughts is no image of the answer, and a signature is given back once.
+        ({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": True}, OpaquePart),
+        (
+            {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "U0lH"},
+            ServerToolPart,
+        ),
     ],
 )
 def test_media_that_the_model_made_return_to_google_unchanged(part, kind):
