@@ -133,6 +133,7 @@ class GeminiReader:
         self._relayed = exchange.keep_identity
         self._continues = exchange.continues
         self._token = ""  # with which the answer goes on
+        self._others = False  # there was a candidate beside the first
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._usage = NO_RAW  # the last counts; the first ones were reported at once
 
@@ -283,11 +284,13 @@ class GeminiReader:
         self.assembler.start(model=model, id=response_id)
 
     def _first(self, candidates: Sequence[Candidate]) -> Candidate:
-        first = next((one for one in candidates if not one.index), candidates[0])
-        if len(candidates) > 1:
-            # Case: gemini/several_candidates.
+        """Return the candidate with index 0, or an empty one; the others are not carried."""
+        first = next((one for one in candidates if not one.index), None)
+        if (len(candidates) > 1 or first is None) and not self._others:
+            # Cases: gemini/several_candidates, gemini/candidates_in_turn.
+            self._others = True
             self.assembler.loss("choice_dropped", "$.candidates")
-        return first
+        return first or Candidate()
 
     def _candidate(self, candidate: Candidate) -> None:
         content = candidate.content
