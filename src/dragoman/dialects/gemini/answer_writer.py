@@ -91,6 +91,8 @@ _BLOCK_REASONS: Final = frozenset(
 
 def finish_word(finish: Finish) -> str:
     """Return the word for an ending; a filter's own word if it is one of the dialect's."""
+    if finish.token:
+        return "CONTINUATION"  # the token is only known of an upstream of the dialect
     if finish.reason is FinishReason.CONTENT_FILTER:
         word = finish.category.upper()
         if FINISH_REASONS.get(word) is FinishReason.CONTENT_FILTER:
@@ -634,6 +636,8 @@ class GeminiWriter:
         if self._sealing.waits and (sealed := self._sealing.rest()):
             part = b'{"text":"","thoughtSignature":%b}' % encode(sealed)
         fields: list[bytes] = [b'"finishReason":"%b"' % finish_word(event).encode()]
+        if event.token:
+            fields.append(b'"continuationToken":%b' % encode(event.token))
         if event.explanation and event.reason is FinishReason.CONTENT_FILTER:
             fields.append(b'"finishMessage":%b' % encode(event.explanation))
         metadata = self._grounding.metadata()

@@ -44,6 +44,8 @@ def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes
         "content": {"parts": content.parts, "role": "model"},
         "finishReason": finish_word(finish),
     }
+    if finish.token:
+        candidate["continuationToken"] = finish.token
     if finish.explanation and finish.reason is FinishReason.CONTENT_FILTER:
         candidate["finishMessage"] = finish.explanation
     metadata = content.grounding.metadata()

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import structs
 
-from dragoman.context import Exchange
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import TooLargeError
@@ -228,6 +228,22 @@ def test_only_a_gemini_client_gets_an_answer_to_continue() -> None:
     cut = (False, FinishReason.LENGTH, {"continuation_capped"})
     own = (True, FinishReason.PAUSE, set())
     assert {**dict.fromkeys(DIALECT_NAMES, cut), "gemini": own} == found
+
+
+def test_an_answer_to_continue_keeps_its_token_when_it_is_written_again() -> None:
+    stream = (ROOT / "gemini" / "continuation" / "stream.sse").read_bytes()
+    listed = Translator(source="gemini", target="gemini", rendering=Rendering(framing="list"))
+    chunks = json.loads(listed.feed(stream) + listed.close())
+    # Another id for a call makes the gateway write a body again.
+    call = {"functionCall": {"id": "bad id", "name": "f", "args": {}}}
+    last = {"finishReason": "CONTINUATION", "continuationToken": "dG9rZW4="}
+    body = chunk(call, {"text": "a"})
+    body["candidates"][0] |= last
+    again = translate_body(json.dumps(body).encode(), source="gemini", target="gemini").body
+
+    assert b"bad id" not in again
+    for written in (chunks[-1], json.loads(again)):
+        assert last.items() <= written["candidates"][0].items()
 
 
 # --- whose signatures they are ------------------------------------------------------------------------
