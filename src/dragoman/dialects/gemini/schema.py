@@ -453,6 +453,7 @@ class TextCandidate(Struct, gc=False, rename="camel"):
     finish_reason: None = None
     finish_message: None = None
     grounding_metadata: None = None
+    url_context_metadata: None = None
     logprobs_result: None = None
 
 
