@@ -10,7 +10,7 @@ from msgspec import Struct
 # Every code that a `Loss` may carry, with its meaning for the user.  A test checks that the code uses exactly these.
 CODES: Final[dict[str, str]] = {
     # --- requests: something the target cannot express ---
-    "field_dropped": "a request field has no counterpart in the target dialect",
+    "field_dropped": "a field of a request has no counterpart in the target dialect, or one of an answer is not written again",
     "value_clamped": "a value was brought into the target's range",
     "sampling_dropped": "the target does not accept this sampling parameter",
     "system_midturn_emulated": "an instruction inside the conversation became marked user text",

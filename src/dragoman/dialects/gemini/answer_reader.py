@@ -46,6 +46,14 @@ _GROUNDING: Final = msgspec.json.Decoder(GroundingMetadata)
 _PAGES: Final = msgspec.json.Decoder(UrlContextMetadata)
 _NO_COUNTS: Final = 4  # bytes: `null` and `{}` are not longer, and counts are
 
+_OBJECT: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
+_OBJECTS: Final[msgspec.json.Decoder[list[dict[str, Raw]]]] = msgspec.json.Decoder(
+    list[dict[str, Raw]]
+)
+_CHUNK_FIELDS: Final = frozenset(Chunk.__struct_encode_fields__)
+_CANDIDATE_FIELDS: Final = frozenset(Candidate.__struct_encode_fields__) - {"citationMetadata"}
+_MAX_UNKNOWN: Final = 32  # fields of an answer that are reported
+
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": FinishReason.STOP,
     "MAX_TOKENS": FinishReason.LENGTH,
@@ -93,6 +101,19 @@ def read_usage(raw: Raw) -> Usage:
     )
 
 
+def unknown_fields(data: bytes) -> list[str]:
+    """Return the paths of what a chunk, or an answer, has beside the fields that are read and written again."""
+    try:
+        chunk = _OBJECT.decode(data)
+        candidates = _OBJECTS.decode(chunk.get("candidates", b"[]"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    first = candidates[0] if candidates else {}
+    unknown = [f"$.{name[:40]}" for name in chunk if name not in _CHUNK_FIELDS]
+    unknown += [f"$.candidates[0].{name[:40]}" for name in first if name not in _CANDIDATE_FIELDS]
+    return unknown[:_MAX_UNKNOWN]
+
+
 def _count(given_count: int | None) -> int:
     return max(0, given_count or 0)
 
@@ -131,9 +152,10 @@ class GeminiReader:
             tool.does is ServerKind.WEB_SEARCH for tool in request.tools
         )
         self._relayed = exchange.keep_identity
+        self._rewritten = self._relayed and exchange.rendering.framing == "list"
         self._continues = exchange.continues
         self._token = ""  # with which the answer goes on
-        self._others = False  # there was a candidate beside the first
+        self._lost: tuple[str, ...] = ()  # paths of losses that are reported once
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._usage = NO_RAW  # the last counts; the first ones were reported at once
 
@@ -257,6 +279,9 @@ class GeminiReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             chunk = decode(_CHUNK, data)
         self._plain = False
+        if self._rewritten:
+            for path in unknown_fields(data):
+                self._lose_once("field_dropped", path)
         # Cases: gemini/error_in_the_stream, gemini/error_inside_call.
         if given(chunk.error):
             self._blocks.release()
@@ -277,6 +302,11 @@ class GeminiReader:
             counts = decode(_USAGE, bytes(chunk.usage_metadata))
             self._tool_tokens = bool(counts.tool_use_prompt_token_count)
 
+    def _lose_once(self, code: str, path: str) -> None:
+        if path not in self._lost and len(self._lost) < _MAX_UNKNOWN:
+            self._lost = (*self._lost, path)
+            self.assembler.loss(code, path)
+
     def _start(self, model: str, response_id: str) -> None:
         """Begin the answer; only models of the same family read its signatures."""
         if not self.assembler.started and (family := family_of(model)):
@@ -286,10 +316,9 @@ class GeminiReader:
     def _first(self, candidates: Sequence[Candidate]) -> Candidate:
         """Return the candidate with index 0, or an empty one; the others are not carried."""
         first = next((one for one in candidates if not one.index), None)
-        if (len(candidates) > 1 or first is None) and not self._others:
+        if len(candidates) > 1 or first is None:
             # Cases: gemini/several_candidates, gemini/candidates_in_turn.
-            self._others = True
-            self.assembler.loss("choice_dropped", "$.candidates")
+            self._lose_once("choice_dropped", "$.candidates")
         return first or Candidate()
 
     def _candidate(self, candidate: Candidate) -> None:
@@ -305,6 +334,9 @@ class GeminiReader:
             self._blocks.add(raw, candidate.logprobs_result)
             if self.assembler.ended:
                 return
+        if given(candidate.citation_metadata) and not self._relayed:
+            # Case: gemini/citation_metadata.
+            self._lose_once("citations_dropped", "$.candidates[0].citationMetadata")
         # It grows: the last one counts.  Case: gemini/grounding.
         if given(candidate.grounding_metadata):
             self._grounding = candidate.grounding_metadata
@@ -314,7 +346,7 @@ class GeminiReader:
             self._reason = str(candidate.finish_reason).upper()
             self._token = candidate.continuation_token or ""
             self._message = candidate.finish_message or self._message
-        self._plain = self._blocks.in_text and self._reason is None
+        self._plain = self._blocks.in_text and self._reason is None and not self._rewritten
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -368,7 +400,7 @@ class GeminiReader:
         """Emit the sources of the text block, if it is still open."""
         grounding = decode(_GROUNDING, bytes(self._grounding))
         sources = grounding.grounding_chunks or []
-        if given(grounding.search_entry_point) and not self._relayed:
+        if given(grounding.search_entry_point) and (self._rewritten or not self._relayed):
             self.assembler.loss("citations_dropped", detail="searchEntryPoint")
         if sources and not self.assembler.in_text:
             self.assembler.loss("citations_dropped", "$.candidates[0].groundingMetadata")

@@ -16,7 +16,7 @@ from msgspec import Raw
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import valid_utf8
 from dragoman.dialects.encoding import encode, one_line, utf8
-from dragoman.dialects.gemini.answer_reader import FINISH_REASONS
+from dragoman.dialects.gemini.answer_reader import FINISH_REASONS, unknown_fields
 from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE
 from dragoman.dialects.gemini.errors import error_object
 from dragoman.dialects.gemini.schema import (
@@ -437,7 +437,14 @@ class GeminiWriter:
         """Nothing of a chunk that has passed concerns what is written later."""
 
     def adopt(self, raw: bytes, /) -> None:
-        """Keep nothing: clients read no fields that the dialect does not define."""
+        """Report the fields of the upstream's chunk that are not written again."""
+        for line in raw.splitlines():
+            known = {one.path for one in self.losses}
+            self.losses += [
+                Loss("field_dropped", path)
+                for path in unknown_fields(line.removeprefix(b"data:"))
+                if path not in known
+            ]
 
     def skip(self, event: EventOrRun, /) -> None:
         """Note a delta of text whose chunk is forwarded."""

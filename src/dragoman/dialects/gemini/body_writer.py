@@ -8,6 +8,7 @@ from msgspec import Raw
 from dragoman.context import Exchange
 from dragoman.dialects.dialect import ListedModel
 from dragoman.dialects.encoding import encode, one_line, utf8
+from dragoman.dialects.gemini.answer_reader import unknown_fields
 from dragoman.dialects.gemini.answer_writer import (
     Grounding,
     Sealing,
@@ -35,6 +36,7 @@ def encode_body(answer: Answer, exchange: Exchange, losses: list[Loss]) -> bytes
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]
+    losses += [Loss("field_dropped", path) for path in unknown_fields(exchange.upstream_body)]
     content = _Content(exchange, losses)
     for index, block in enumerate(answer.blocks):
         content.add(index, block)

@@ -415,6 +415,7 @@ class Candidate(Struct, frozen=True, gc=False, rename="camel"):
     finish_message: str | None = None
     continuation_token: str | None = None
     index: int | None = None
+    citation_metadata: Raw = NO_RAW
     grounding_metadata: Raw = NO_RAW
     url_context_metadata: Raw = NO_RAW
     logprobs_result: Raw = NO_RAW
@@ -452,6 +453,7 @@ class TextCandidate(Struct, gc=False, rename="camel"):
     index: Literal[0] = 0
     finish_reason: None = None
     finish_message: None = None
+    citation_metadata: None = None
     grounding_metadata: None = None
     url_context_metadata: None = None
     logprobs_result: None = None

@@ -246,6 +246,36 @@ def test_an_answer_to_continue_keeps_its_token_when_it_is_written_again() -> Non
         assert last.items() <= written["candidates"][0].items()
 
 
+def test_fields_that_are_not_written_again_are_reported_once() -> None:
+    more = {"createTime": "2026-01-01T00:00:00Z"}
+    rated = {"safetyRatings": [], "citationMetadata": {}}
+    # A relay writes the answer again from the call on, whose id no client could use.
+    call = {"functionCall": {"id": "bad id", "name": "f", "args": {}}}
+    chunks = [
+        chunk({"text": "a"}, **more),
+        chunk({"text": "b"}, **more),
+        chunk(call, finish="STOP"),
+    ]
+    chunks[-1] |= more
+    for one in chunks:
+        one["candidates"][0] |= rated
+    stream = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in chunks)
+    paths = ["$.createTime", *(f"$.candidates[0].{name}" for name in rated)]
+
+    for framing in ("sse", "list"):
+        to = Translator(source="gemini", target="gemini", rendering=Rendering(framing=framing))
+        out = to.feed(stream) + to.close()
+        assert b"bad id" not in out
+        assert paths == [one.path for one in to.losses if one.code == "field_dropped"]
+    body = json.dumps(chunks[-1]).encode()
+    losses = translate_body(body, source="gemini", target="gemini").losses
+    assert sorted(paths) == sorted(one.path for one in losses if one.code == "field_dropped")
+    forwarded = Translator(source="gemini", target="gemini")
+    forwarded.feed(stream.replace(b"bad id", b"good"))
+    forwarded.close()
+    assert "field_dropped" not in [one.code for one in forwarded.losses]
+
+
 # --- whose signatures they are ------------------------------------------------------------------------
 
 
