@@ -285,7 +285,7 @@ def test_citations_keep_their_place_among_characters_of_any_size(source: str, ta
             places = [(shown, one["start_index"], one["end_index"]) for one in notes]
         case _:
             candidate = body["candidates"][0]
-            texts = [one["text"] for one in candidate["content"]["parts"] if "text" in one]
+            texts = [one.get("text", "") for one in candidate["content"]["parts"]]
             shown = "".join(texts)
             supports = candidate["groundingMetadata"].get("groundingSupports", [])
             places = []

@@ -195,7 +195,10 @@ class Grounding:
             self._pages[-1] = UrlMetadata(self._pages[-1].retrieved_url, _NOT_FETCHED)
 
     def end_block(self, text: str, part: int) -> None:
-        """Note where the citations of a text block point: offsets of the dialect count bytes."""
+        """Note where the citations of a text block point; `part` is its index among the parts.
+
+        Offsets of the dialect count bytes.  A source without a place is in the list of sources alone.
+        """
         for one in self._cited:
             at = self._place(one.url, one.title)
             if one.start is None or one.end is None or one.end > len(text):
@@ -427,7 +430,7 @@ class GeminiWriter:
         request = exchange.request
         # Citations need the text that they point to; without a search there are none.
         self._keep_text = request is None or any(tool.server for tool in request.tools)
-        self._parts = 0  # text blocks so far
+        self._parts = 0  # of the content so far; the pieces of a text are one
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> None:
@@ -529,6 +532,11 @@ class GeminiWriter:
     def _chunk(self, part: bytes) -> bytes:
         return b'%b%b],"role":"model"},"index":0}]%b' % (_HEAD, part, self._tail)
 
+    def _part_chunk(self, part: bytes) -> bytes:
+        """Write a part that has no pieces."""
+        self._parts += 1
+        return self._chunk(part)
+
     # --- text -------------------------------------------------------------------------------------
 
     def _text(self, event: TextDelta) -> bytes:
@@ -569,11 +577,11 @@ class GeminiWriter:
     def _vendor_block(self, event: BlockStart) -> bytes:
         """Write a block that only its vendor understands; it has no deltas."""
         if event.vendor == VENDOR:
-            return self._chunk(one_line(event.raw))
+            return self._part_chunk(one_line(event.raw))
         if self._grounding.note(event.server):
             return b""
         if (part := foreign_part(event, self._exchange)) is not None:
-            return self._chunk(part) if part else b""
+            return self._part_chunk(part) if part else b""
         code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
         self.losses.append(Loss(code, f"block {event.index}", event.vendor))
         return b""
@@ -582,7 +590,7 @@ class GeminiWriter:
         block = self._block
         assert block is not None  # noqa: S101 -- the order is legal
         match block.kind:
-            case BlockKind.TEXT:
+            case BlockKind.TEXT | BlockKind.REFUSAL:
                 if self._grounding.waits:
                     self._grounding.end_block("".join(self._texts), self._parts)
                 self._parts += 1
@@ -603,10 +611,10 @@ class GeminiWriter:
             complete = complete and is_object(text)
         if not complete:
             self._sealing.text()
-            return self._chunk(b'{"text":%b}' % encode(half_call(name, text)))
+            return self._part_chunk(b'{"text":%b}' % encode(half_call(name, text)))
         call_id = self._ids.of(block.index, block.call_id)
         signature = self._sealing.call(self._opaque, call_id)
-        return self._chunk(
+        return self._part_chunk(
             call_part(
                 name,
                 call_id,
@@ -632,7 +640,9 @@ class GeminiWriter:
         if self._exchange.keep_identity and own is not None:
             part = b'{"text":"","thoughtSignature":%b%b}'
             thought = b"" if own.item_id == TEXT_SIGNATURE else b',"thought":true'
-            return self._chunk(part % (encode(own.data), thought))
+            return self._part_chunk(part % (encode(own.data), thought))
+        if text and self._shown:
+            self._parts += 1
         self._sealing.reasoning(self._opaque, text)
         return b""
 

@@ -86,7 +86,6 @@ class _Content:
         self._ids = exchange.call_ids
         self._sealing = Sealing(exchange, losses)
         self._shown = shows_thoughts(exchange)
-        self._texts = 0
 
     def add(self, index: int, block: Block) -> None:
         match block.kind:
@@ -125,12 +124,11 @@ class _Content:
 
     def _text(self, block: Block) -> None:
         self._sealing.text()
-        self.parts.append({"text": block.text})
         self.records += [bytes(one) for one in block.logprobs]
         for citation in block.citations:
             self.grounding.add(citation)
-        self.grounding.end_block(block.text, self._texts)
-        self._texts += 1
+        self.grounding.end_block(block.text, len(self.parts))
+        self.parts.append({"text": block.text})
 
     def _reasoning(self, block: Block) -> None:
         text = join_segments(block.segments)

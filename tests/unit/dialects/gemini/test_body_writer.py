@@ -36,7 +36,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.server_tools import ServerCall, ServerKind, ServerResult, SourceRef
 from tests.support.corpus import SEALER
-from tests.unit.dialects.gemini.support import exchange, parts_of
+from tests.unit.dialects.gemini.support import chunks_of, exchange, parts_of
 
 END = (Usage(final=True), Finish(FinishReason.STOP))
 
@@ -145,6 +145,32 @@ def test_sources_and_probabilities_are_beside_the_content():
     assert [{"token": "x", "logProbability": -1.0}] == (
         candidate["logprobsResult"]["chosenCandidates"]
     )
+
+
+def test_a_citation_names_its_part_and_one_without_a_place_is_a_source_alone():
+    code = Raw(b'{"executableCode":{}}')
+    events = [
+        Start("m", "i"),
+        BlockStart(0, BlockKind.REASONING),
+        ReasoningDelta(0, "Hm.", Channel.FULL, 0),
+        BlockEnd(0),
+        BlockStart(1, BlockKind.SERVER_CALL, vendor="google", raw=code),
+        BlockEnd(1),
+        BlockStart(2, BlockKind.TEXT),
+        TextDelta(2, "On"),
+        TextDelta(2, "e."),
+        Citation(2, "https://a.example", "A", start=0, end=3),
+        Citation(2, "https://b.example", "B"),
+        BlockEnd(2),
+        *END,
+    ]
+    streamed = chunks_of(events)[-1]["candidates"][0]["groundingMetadata"]
+    metadata = body_of(*events[1:])["candidates"][0]["groundingMetadata"]
+    (support,) = metadata["groundingSupports"]
+
+    assert metadata == streamed
+    assert {"partIndex": 2, "endIndex": 3, "text": "One"} == support["segment"]
+    assert ["A", "B"] == [one["web"]["title"] for one in metadata["groundingChunks"]]
 
 
 def test_blocks_of_vendors_are_parts_sources_or_left_out():
