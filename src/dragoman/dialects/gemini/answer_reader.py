@@ -360,7 +360,8 @@ class GeminiReader:
             # The token with which the answer goes on is not sent back.  Case: gemini/continuation.
             self.assembler.loss("continuation_capped", "$.candidates[0].continuationToken")
             reason = FinishReason.LENGTH
-        self._blocks.end_call(cut=reason in CUT_REASONS)
+        # Cases: gemini/max_tokens_after_call, gemini/partial_arguments_without_end.
+        self._blocks.end_call(cut=reason in CUT_REASONS or self._blocks.in_pieces)
         if given(self._grounding):
             self._cite()
         elif self._tool_tokens and self._searches and not given(self._pages):

@@ -106,6 +106,11 @@ class Blocks:
         return bool(self._held) or (self._partial is not None and not self._partial.opened)
 
     @property
+    def in_pieces(self) -> bool:
+        """The last call has said that more of its arguments follows."""
+        return self._partial is not None
+
+    @property
     def inside(self) -> str:
         """What an answer that ends here is in the middle of."""
         return "a tool call" if self.held or self._partial is not None else ""
@@ -150,9 +155,9 @@ class Blocks:
         self._after = "text"
 
     def end_call(self, *, cut: bool = False) -> None:
-        """End the last call, because something follows it; `cut`: nothing does, and a limit ended the answer."""
+        """End the last call, because something follows it; `cut`: nothing does, and it may lack its end."""
         if self._partial is not None:
-            cut = self._end_partial(self._partial) or cut
+            cut = self._end_partial(self._partial, cut=cut)
         if not self._held:
             return
         self.release()
@@ -215,13 +220,14 @@ class Blocks:
         if not call.will_continue:
             self.end_call()
 
-    def _end_partial(self, partial: "_PartialCall") -> bool:
+    def _end_partial(self, partial: "_PartialCall", *, cut: bool) -> bool:
         """End a call whose arguments came in pieces; return whether some of them are lost."""
         self._partial = None
         if not partial.opened:
             self._open(partial.id, partial.name, "")
         try:
-            self._held = partial.waiting + partial.writer.end()
+            # What a call is inside of when it is cut stays open; its last bracket is not emitted.
+            self._held = partial.waiting + ("}" if cut else partial.writer.end())
         except MalformedError as error:
             self._assembler.loss("chunk_malformed", error.path, error.reason)
             self._held, partial.broken = partial.waiting + "}", True
@@ -229,7 +235,7 @@ class Blocks:
             # Case: gemini/partial_arguments_out_of_order.
             detail = "a field came in pieces that were not in order, and was written twice"
             self._assembler.loss("args_repaired", f"call {self._count}", detail)
-        return partial.broken
+        return partial.broken or cut
 
     def _open(self, call_id: str, name: str, signature: str) -> None:
         self._count += 1
