@@ -94,6 +94,7 @@ FILTERED: Final = frozenset(
         "BLOCKLIST",
         "PROHIBITED_CONTENT",
         "SPII",
+        "MODEL_ARMOR",
         "LANGUAGE",
         "IMAGE_SAFETY",
         "IMAGE_PROHIBITED_CONTENT",

@@ -24,6 +24,7 @@ from dragoman.dialects.gemini.schema import (
     GroundingChunk,
     GroundingMetadata,
     GroundingSupport,
+    PromptFeedback,
     TextChunk,
     UrlContextMetadata,
     UsageMetadata,
@@ -54,6 +55,9 @@ _CHUNK_FIELDS: Final = frozenset(Chunk.__struct_encode_fields__)
 _CANDIDATE_FIELDS: Final = frozenset(Candidate.__struct_encode_fields__) - {"citationMetadata"}
 _MAX_UNKNOWN: Final = 32  # fields of an answer that are reported
 
+# The default of the enum, which some servers write where Google leaves the field out.
+_UNSPECIFIED: Final = "FINISH_REASON_UNSPECIFIED"
+
 FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": FinishReason.STOP,
     "MAX_TOKENS": FinishReason.LENGTH,
@@ -62,18 +66,26 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "BLOCKLIST": FinishReason.CONTENT_FILTER,
     "PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
     "SPII": FinishReason.CONTENT_FILTER,
+    "MODEL_ARMOR": FinishReason.CONTENT_FILTER,
     "LANGUAGE": FinishReason.CONTENT_FILTER,
     "IMAGE_SAFETY": FinishReason.CONTENT_FILTER,
     "IMAGE_PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
     "IMAGE_RECITATION": FinishReason.CONTENT_FILTER,
     "CONTINUATION": FinishReason.PAUSE,
 }
+# Enums may come as numbers.  Google's two APIs have their own from 6 on, of which 6 to 8 are filters in both.
+_NUMBERS: Final = {
+    **dict(enumerate((_UNSPECIFIED, "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER"))),
+    **dict.fromkeys((6, 7, 8), "SAFETY"),
+    11: "IMAGE_SAFETY",
+}
+_BLOCKS: Final = {0: "", 1: "SAFETY", 2: "OTHER", 3: "BLOCKLIST", 4: "PROHIBITED_CONTENT"}
 # The model's call was unusable and is not in the content.
 _BAD_CALLS: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
 )
 # Say nothing about the answer: content makes it a normal one, none a failure.
-_VAGUE: Final = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED", ""})
+_VAGUE: Final = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER", _UNSPECIFIED, ""})
 
 
 def read_usage(raw: Raw) -> Usage:
@@ -99,6 +111,18 @@ def read_usage(raw: Raw) -> Usage:
         cache_read_tokens=cached,
         reasoning_tokens=thoughts,
     )
+
+
+def _finish_reason(value: str | int) -> str:
+    return _NUMBERS.get(value, str(value)) if isinstance(value, int) else value.upper()
+
+
+def _block_reason(value: str | int | None) -> str:
+    """Return why a prompt was refused; empty: it was not."""
+    if isinstance(value, int):
+        return _BLOCKS.get(value, "OTHER")
+    word = (value or "").upper()
+    return "" if word.endswith("_UNSPECIFIED") else word
 
 
 def unknown_fields(data: bytes) -> list[str]:
@@ -143,6 +167,9 @@ class GeminiReader:
         self._lenient_eof = exchange.profile.lenient_eof
         self._origin = exchange.profile.origin
         self._reason: str | None = None
+        self._writes_default = (
+            False  # `FINISH_REASON_UNSPECIFIED` says nothing: content followed it
+        )
         self._message = ""  # with which the finish reason is explained
         self._blocked = ""  # why the prompt was refused
         self._grounding = NO_RAW
@@ -288,12 +315,13 @@ class GeminiReader:
             self.assembler.fault(event_fault(chunk.error))
             return
         candidates = chunk.candidates or []
-        feedback = chunk.prompt_feedback
-        if candidates or (feedback is not None and feedback.block_reason):
+        feedback = chunk.prompt_feedback or PromptFeedback()
+        blocked = _block_reason(feedback.block_reason)
+        if candidates or blocked:
             self._start(chunk.model_version or "", chunk.response_id or "")
         # Case: gemini/prompt_blocked.
-        if feedback is not None and feedback.block_reason:
-            self._blocked = feedback.block_reason
+        if blocked:
+            self._blocked = blocked
             self._message = feedback.block_reason_message or ""
         if candidates:
             self._candidate(self._first(candidates))
@@ -324,6 +352,8 @@ class GeminiReader:
     def _candidate(self, candidate: Candidate) -> None:
         content = candidate.content
         parts = (content.parts if content is not None else None) or ()
+        if self._reason == _UNSPECIFIED and not all(map(is_empty, parts)):
+            self._reason, self._writes_default = None, True  # it was not the end
         if parts and self._reason is not None:
             # Without it the answer would depend on where its stream stops.  Case: gemini/content_after_the_finish.
             if not all(map(is_empty, parts)):
@@ -343,7 +373,9 @@ class GeminiReader:
         if given(candidate.url_context_metadata):
             self._pages = candidate.url_context_metadata
         if candidate.finish_reason is not None:
-            self._reason = str(candidate.finish_reason).upper()
+            word = _finish_reason(candidate.finish_reason)
+            if word != _UNSPECIFIED or not (self._reason or self._writes_default):
+                self._reason = word
             self._token = candidate.continuation_token or ""
             self._message = candidate.finish_message or self._message
         self._plain = self._blocks.in_text and self._reason is None and not self._rewritten

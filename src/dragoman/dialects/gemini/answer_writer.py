@@ -85,7 +85,15 @@ FINISH_WORDS: Final[dict[FinishReason, str]] = {
 }
 # Why a prompt is refused as a whole, in the words of the dialect.
 _BLOCK_REASONS: Final = frozenset(
-    {"SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "JAILBREAK"}
+    {
+        "SAFETY",
+        "OTHER",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "IMAGE_SAFETY",
+        "MODEL_ARMOR",
+        "JAILBREAK",
+    }
 )
 
 

@@ -49,6 +49,7 @@ _PART: Final = msgspec.json.Decoder(Part)
 _PART_FIELDS: Final = frozenset(ClientPart.__struct_encode_fields__)
 _EXECUTABLE: Final = msgspec.json.Decoder(ExecutableCode)
 _CODE_RESULT: Final = msgspec.json.Decoder(CodeResult)
+_SUCCEEDED: Final = frozenset({"OUTCOME_OK", 1})  # enums may come as numbers
 _TEXT: Final = msgspec.json.Decoder(str)
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw]]] = msgspec.json.Decoder(dict[str, Raw])
 
@@ -348,7 +349,7 @@ class Blocks:
                 return True
             if given(part.code_execution_result):
                 found = _CODE_RESULT.decode(part.code_execution_result)
-                failed = 0 if found.outcome == "OUTCOME_OK" else 1
+                failed = 0 if found.outcome in _SUCCEEDED else 1
                 result = ServerResult(ServerKind.CODE, output=found.output, return_code=failed)
                 self._assembler.server_result(
                     result, call_id=found.id or self._code_id, vendor=VENDOR, raw=raw

@@ -240,13 +240,13 @@ class McpResult(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ExecutableCode(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    language: str = "PYTHON"
+    language: str | int = "PYTHON"
     code: str = ""
     id: str | None = None
 
 
 class CodeResult(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    outcome: str = "OUTCOME_OK"
+    outcome: str | int = "OUTCOME_OK"
     output: str = ""
     id: str | None = None
 
@@ -422,7 +422,7 @@ class Candidate(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PromptFeedback(Struct, frozen=True, gc=False, rename="camel"):
-    block_reason: str | None = None
+    block_reason: str | int | None = None
     block_reason_message: str | None = None
 
 

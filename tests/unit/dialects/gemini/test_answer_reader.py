@@ -127,7 +127,7 @@ TEXT = {"text": "a"}
 CALL = {"functionCall": {"id": "k", "name": "f", "args": {}}}
 FILTERS = (
     *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"),
-    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+    *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
 UNUSABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
 VAGUE = ("OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED")
@@ -176,8 +176,11 @@ def test_every_finish_reason_is_an_ending_or_a_failure(
         *("IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK"),
     ],
 )
-def test_a_blocked_prompt_is_filtered_for_its_reason(word: str) -> None:
-    feedback = {"blockReason": word, "blockReasonMessage": "No."}
+@pytest.mark.parametrize("as_number", [False, True])
+def test_a_blocked_prompt_is_filtered_for_its_reason(word: str, as_number: bool) -> None:
+    numbers = {"SAFETY": 1, "OTHER": 2, "BLOCKLIST": 3, "PROHIBITED_CONTENT": 4}
+    sent = numbers.get(word, word) if as_number else word
+    feedback = {"blockReason": sent, "blockReasonMessage": "No."}
 
     finish = fold(read({"promptFeedback": feedback})).finish
 
@@ -210,10 +213,50 @@ def test_token_counts(counts: dict[str, object], expected: tuple[int, ...]) -> N
     )
 
 
-def test_numbers_of_finish_reasons_are_words_that_are_not_known():
-    answer = fold(read(chunk({"text": "a"}, finish=7)))
+@in_one_test
+@pytest.mark.parametrize(
+    ("number", "reason", "category"),
+    [
+        (1, "stop", ""),
+        (2, "length", ""),
+        (3, "content_filter", "safety"),
+        (4, "content_filter", "recitation"),
+        (7, "content_filter", "safety"),  # another filter in each of Google's two APIs
+        (11, "content_filter", "image_safety"),
+    ],
+)
+def test_a_finish_reason_may_be_a_number(number: int, reason: str, category: str) -> None:
+    answer = fold(read(chunk(TEXT, finish=number)))
+
+    assert (reason, category) == (answer.finish.reason, answer.finish.category)
+    assert ["usage_missing"] == [loss.code for loss in answer.losses]
+
+
+def test_a_number_that_no_finish_reason_has_is_reported() -> None:
+    answer = fold(read(chunk(TEXT, finish=99)))
 
     assert ["finish_reason_unknown", "usage_missing"] == [loss.code for loss in answer.losses]
+
+
+@pytest.mark.parametrize("default", ["FINISH_REASON_UNSPECIFIED", 0])
+def test_content_may_follow_the_default_of_the_finish_reason(default: str | int) -> None:
+    def sent(text, finish=default):
+        one = chunk({"text": text}, usageMetadata={"totalTokenCount": 1})
+        one["candidates"][0]["finishReason"] = finish
+        return one
+
+    whole = fold(read(sent("a"), sent("b"), sent("c", "STOP"), sent("")))
+    assert ("abc", FinishReason.STOP, ()) == (whole.text, whole.finish_reason, whole.losses)
+    assert "upstream_truncated" == fold(read(sent("a"), sent("b"))).fault.code
+    # Alone it may be the end, as far as anything shows.
+    assert FinishReason.STOP is fold(read(chunk(TEXT), sent("b"))).finish_reason
+
+
+@pytest.mark.parametrize("word", ["BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", 0])
+def test_the_default_of_the_block_reason_blocks_nothing(word: str | int) -> None:
+    events = read({"promptFeedback": {"blockReason": word}}, chunk(TEXT))
+
+    assert "upstream_truncated" == fold(events).fault.code
 
 
 def test_only_a_gemini_client_gets_an_answer_to_continue() -> None:

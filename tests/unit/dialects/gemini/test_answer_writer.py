@@ -165,6 +165,7 @@ def test_half_a_call_is_text(arguments):
         (Finish(FinishReason.PAUSE), "MAX_TOKENS"),
         (Finish(FinishReason.CONTENT_FILTER), "SAFETY"),
         (Finish(FinishReason.CONTENT_FILTER, category="recitation"), "RECITATION"),
+        (Finish(FinishReason.CONTENT_FILTER, category="model_armor"), "MODEL_ARMOR"),
     ],
 )
 def test_finish_words(finish, word):
@@ -190,12 +191,20 @@ def test_token_counts(usage, expected):
     assert expected == tuple(counts.get(f"{name}TokenCount") for name in names)
 
 
-def test_an_answer_that_was_refused_as_a_whole_has_both_reports():
-    filtered = Finish(FinishReason.CONTENT_FILTER, category="cyber", explanation="No.")
+@pytest.mark.parametrize(
+    ("category", "block", "word"),
+    [
+        ("cyber", "SAFETY", "SAFETY"),
+        ("model_armor", "MODEL_ARMOR", "MODEL_ARMOR"),
+        ("jailbreak", "JAILBREAK", "SAFETY"),  # no finish reason
+    ],
+)
+def test_an_answer_that_was_refused_as_a_whole_has_both_reports(category, block, word):
+    filtered = Finish(FinishReason.CONTENT_FILTER, category=category, explanation="No.")
     (chunk,) = chunks_of([START, USAGE, filtered])
 
-    assert {"blockReason": "SAFETY", "blockReasonMessage": "No."} == chunk["promptFeedback"]
-    assert ("SAFETY", "No.") == (
+    assert {"blockReason": block, "blockReasonMessage": "No."} == chunk["promptFeedback"]
+    assert (word, "No.") == (
         chunk["candidates"][0]["finishReason"],
         chunk["candidates"][0]["finishMessage"],
     )
