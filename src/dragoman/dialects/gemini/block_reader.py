@@ -98,7 +98,7 @@ class Blocks:
         )
         self._signed = True  # the last call has a signature
         self._after = ""  # what came last: "text", "thought", "call"
-        self._partial: _PartialCall | None = None
+        self._partial: PartialCall | None = None
         self._code_id = ""  # of the code that ran last
 
     @property
@@ -190,8 +190,8 @@ class Blocks:
         if len(call.name) > self._limits.max_tool_name_chars:
             raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
         # Cases: gemini/partial_arguments, gemini/partial_arguments_live.
-        if call.will_continue or call.partial_args:
-            self._partial = _PartialCall(call, self._limits)
+        if PartialCall.begins(call):
+            self._partial = PartialCall(call, self._limits)
             self._piece(self._partial, call, signature)
             return
         self._open(call.id or "", call.name, signature)
@@ -204,7 +204,7 @@ class Blocks:
         self._assembler.args(self._count, text)
         self._assembler.end_call(self._count)
 
-    def _piece(self, partial: "_PartialCall", call: FunctionCall, signature: str) -> None:
+    def _piece(self, partial: "PartialCall", call: FunctionCall, signature: str) -> None:
         """Read a piece of a call, and emit what it adds to the arguments."""
         try:
             partial.waiting += partial.read(call)
@@ -221,7 +221,7 @@ class Blocks:
         if not call.will_continue:
             self.end_call()
 
-    def _end_partial(self, partial: "_PartialCall", *, cut: bool) -> bool:
+    def _end_partial(self, partial: "PartialCall", *, cut: bool) -> bool:
         """End a call whose arguments came in pieces; return whether some of them are lost."""
         self._partial = None
         if not partial.opened:
@@ -387,7 +387,7 @@ def read_mcp(part: Part) -> tuple[str, ServerCall | ServerResult] | None:
 # Vertex sends a call in pieces if a request asks for it: values with their paths.
 
 
-class _PartialCall:
+class PartialCall:
     """A call whose arguments come as values with paths.
 
     Attributes:
@@ -397,12 +397,17 @@ class _PartialCall:
     """
 
     def __init__(self, call: FunctionCall, limits: Limits) -> None:
-        self.id = call.id or ""
-        self.name = call.name or ""
-        self.writer = PathWriter(limits.max_tool_args_bytes)
+        self.id: str = call.id or ""
+        self.name: str = call.name or ""
+        self.writer: PathWriter = PathWriter(limits.max_tool_args_bytes)
         self.waiting: str = ""
         self.opened: bool = False
         self.broken: bool = False
+
+    @staticmethod
+    def begins(call: FunctionCall) -> bool:
+        """Return whether more of a call's arguments than `args` may come."""
+        return bool(call.will_continue or call.partial_args)
 
     def goes_on(self, call: FunctionCall) -> bool:
         """Return whether a part is the next piece of this call; some servers repeat its name and id."""

@@ -8,7 +8,7 @@ turn always has ids.
 import base64
 import binascii
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -17,9 +17,15 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.decoding import decode, decode_at, decode_fields, valid_utf8
 from dragoman.dialects.encoding import compact, encode
-from dragoman.dialects.gemini.block_reader import TEXT_SIGNATURE, read_mcp, signature_data
+from dragoman.dialects.gemini.block_reader import (
+    TEXT_SIGNATURE,
+    PartialCall,
+    read_mcp,
+    signature_data,
+)
 from dragoman.dialects.gemini.schema import (
     MCP_ID,
+    NO_RAW,
     PLACEHOLDERS,
     SERVER_CALLS,
     SERVER_RESULTS,
@@ -41,6 +47,7 @@ from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.server_tools import is_minted
 from dragoman.envelopes import BASE64_PREFIX, Envelope, Sealer, is_envelope
 from dragoman.errors import MalformedError
+from dragoman.limits import DEFAULT_LIMITS
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
@@ -281,7 +288,7 @@ class _ModelTurn:
 
     def read(self, decoded: Sequence[tuple[Part, Raw, str]]) -> list[TurnPart]:
         self._history.begin_turn(decoded)
-        for part, raw, path in decoded:
+        for part, raw, path in _whole_calls(decoded):
             self._part(part, raw, path)
         self._out += [unit.whole() for unit in self._units]
         return self._out
@@ -392,6 +399,58 @@ class _ModelTurn:
             self._units.append(_Unit(OpaquePart(VENDOR, raw), self._number))
         elif part.function_response is not None:
             raise MalformedError("a function response is the user's", path=path)
+
+
+def _whole_calls(
+    decoded: Sequence[tuple[Part, Raw, str]],
+) -> Iterator[tuple[Part, Raw, str]]:
+    """Yield the parts of a content, with the calls whole that a client replays in pieces, as it received them.
+
+    Raises:
+        MalformedError: the pieces are no arguments.
+    """
+    joined: _JoinedCall | None = None
+    for part, raw, path in decoded:
+        call = part.function_call
+        if joined is not None and not (call is not None and joined.partial.goes_on(call)):
+            yield joined.whole()
+            joined = None
+        if call is None or (joined is None and not (call.name and PartialCall.begins(call))):
+            yield part, raw, path
+            continue
+        joined = joined or _JoinedCall(call, path)
+        joined.add(part, call)
+        if not call.will_continue:
+            yield joined.whole()
+            joined = None
+    if joined is not None:
+        yield joined.whole()
+
+
+class _JoinedCall:
+    """A call whose pieces are in several parts."""
+
+    def __init__(self, call: FunctionCall, path: str) -> None:
+        self.partial = PartialCall(call, DEFAULT_LIMITS)
+        self._path = path
+        self._pieces: list[FunctionCall] = []
+        self._signature = ""
+
+    def add(self, part: Part, call: FunctionCall) -> None:
+        self._signature = self._signature or part.thought_signature or ""
+        self._pieces.append(call)
+
+    def whole(self) -> tuple[Part, Raw, str]:
+        partial = self.partial
+        try:
+            texts = [partial.read(piece) for piece in self._pieces]
+            text = "".join((*texts, partial.writer.end()))
+        except MalformedError as error:
+            path = f"{self._path}.functionCall.partialArgs"
+            raise MalformedError(error.reason, path=path) from error
+        call = FunctionCall(partial.name, Raw(text.encode()), partial.id or None)
+        part = Part(function_call=call, thought_signature=self._signature or None)
+        return part, NO_RAW, self._path
 
 
 def _is_image(blob: Blob) -> bool:

@@ -509,7 +509,13 @@ _FILES: Final[Shape] = {
 }
 _PART: Final[Shape] = {
     **_FILES,
-    "functionCall": {"partialArgs": None, "willContinue": None},
+    "functionCall": {
+        "partialArgs": {
+            **dict.fromkeys(PartialArg.__struct_encode_fields__),
+            "willContinue": None,
+        },
+        "willContinue": None,
+    },
     "functionResponse": {"parts": _FILES, "willContinue": None},
     "executableCode": None,
     "codeExecutionResult": None,

@@ -68,6 +68,35 @@ def calls_and_results(*contents):
     )
 
 
+def piece(**more):
+    return {"functionCall": more}
+
+
+def test_a_call_that_is_replayed_in_pieces_is_one_call():
+    begun = piece(name="f", id="k", willContinue=True) | {"thoughtSignature": "U0lH"}
+    first = piece(partialArgs=[{"jsonPath": "$.a", "stringValue": "x"}], willContinue=True)
+    second = piece(partial_args=[{"json_path": "$.a", "string_value": 'y"'}], will_continue=True)
+    last = piece(partialArgs=[{"jsonPath": "$.b[0]", "numberValue": 1}])
+    other = piece(name="g", args={"c": 1})
+    parts = (begun, first, second, last, other)
+    for contents in ([model(*parts)], [model(one) for one in parts]):
+        request = asked(user("x"), *contents, user(result("f", "k"), result("g")))
+        made, beside = request.turns[1].parts
+
+        assert ("k", "f", '{"a":"xy\\"","b":[1]}') == (made.id, made.name, made.arguments)
+        assert ['{"google":{"thought_signature":"U0lH"}}'] == [one.data for one in made.opaque]
+        assert ("g", '{"c": 1}') == (beside.name, beside.arguments)
+        assert () == request.losses
+
+
+@pytest.mark.parametrize("path", ["a[", "$.a.b"])
+def test_pieces_that_are_not_arguments_are_refused(path):
+    first = {"jsonPath": "$.a", "stringValue": "x"}
+    made = piece(name="f", partialArgs=[first, {"jsonPath": path, "stringValue": "y"}])
+    with pytest.raises(MalformedError, match=r"parts\[0\]\.functionCall\.partialArgs"):
+        asked(user("x"), model(made))
+
+
 def test_calls_without_ids_are_numbered_and_results_pair_by_name_and_order():
     calls, results = calls_and_results(
         user("x"), model(call("a"), call("b"), call("a")),
