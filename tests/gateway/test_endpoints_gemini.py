@@ -207,6 +207,24 @@ def test_a_failure_inside_a_stream_is_sent_twice(gateway: Stand, upstream: str) 
     assert after - before >= 0.04  # two writes that reach a parser as one would be one text to it
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_details_of_googles_errors_are_forwarded_without_secrets(
+    gateway: Stand, odd: OddUpstream, stream: bool
+) -> None:
+    detail = {"@type": "type.googleapis.com/google.rpc.Help", "links": [{"url": "of upstream-key"}]}
+    error = {"error": {"code": 500, "message": "no", "status": "INTERNAL", "details": [detail]}}
+    begun = {"candidates": [{"content": {"parts": [{"text": "It"}], "role": "model"}}]}
+    if stream:
+        odd.streams(begun, error)
+        got = ask(gateway, "/v1beta/models/studio/m:streamGenerateContent?alt=sse")
+    else:
+        odd.answer_with(500, error)
+        got = ask(gateway, "/v1beta/models/studio/m:generateContent")
+
+    assert '"links":[{"url":"of [redacted]"}]' in got.text
+    assert "upstream-key" not in got.text + gateway.log.getvalue()
+
+
 # --- counts and lists -------------------------------------------------------------------------------
 
 

@@ -98,6 +98,7 @@ def upstream_fault(fault: Fault, hop: Hop, route: Route, context: RequestContext
         message=f"{name}: {message}",
         code=context.redact(fault.code),
         param=context.redact(fault.param),
+        details=context.redact(fault.details),
     )
 
 

@@ -469,6 +469,7 @@ class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
         code: The vendor's own code, or ours.
         param: The field at fault, in the client's dialect.
         retry_after: Seconds after which another attempt makes sense.
+        details: What the vendor adds to the message, as JSON.  Only a client of the same dialect gets it.
     """
 
     kind: FaultKind
@@ -477,6 +478,7 @@ class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
     code: str = ""
     param: str = ""
     retry_after: float | None = None
+    details: str = ""
 
 
 class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):

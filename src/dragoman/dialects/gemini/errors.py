@@ -1,6 +1,7 @@
 """Reads and writes failures of the Gemini API: error bodies, and the error event that ends a stream."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -22,6 +23,7 @@ from dragoman.dialects.failures import (
 )
 from dragoman.dialects.gemini.schema import ErrorBody, ErrorDetail, ErrorIn
 from dragoman.turn.events import UNSIGNED_CALLS, Fault, FaultKind
+from dragoman.wire.json_values import decode_any
 
 # The HTTP status and the name of the status that a client gets, by kind.
 STATUS_AND_NAME: Final[dict[FaultKind, tuple[int, str]]] = {
@@ -63,7 +65,8 @@ _BY_NAME: Final[dict[str, FaultKind]] = {
     "UNAVAILABLE": FaultKind.OVERLOADED,
     "DEADLINE_EXCEEDED": FaultKind.TIMEOUT,
 }
-_PREFIX: Final = "type.googleapis.com/google.rpc."
+_BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+_RETRY: Final = "type.googleapis.com/google.rpc.RetryInfo"
 _TOO_LONG: Final = "The input token count exceeds the maximum number of tokens allowed"
 _BAD_KEY: Final = re.compile(r"API_KEY_INVALID|API key not valid", re.IGNORECASE)
 _CONTEXT: Final = re.compile(r"input token count|maximum number of tokens", re.IGNORECASE)
@@ -71,6 +74,8 @@ _CONTEXT: Final = re.compile(r"input token count|maximum number of tokens", re.I
 _USED_UP: Final = re.compile(r"PerDay|limit: 0\b")
 _DELAY: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s)")
 _MAX_DETAILS: Final = 32  # entries of an error's details that are read
+# Bytes of them for a client; of a longer text the gateway would cut off the end.
+_MOST_KEPT: Final = 4096
 
 _BODY: Final[msgspec.json.Decoder[ErrorBody]] = msgspec.json.Decoder(ErrorBody)
 _BODIES: Final[msgspec.json.Decoder[list[ErrorBody]]] = msgspec.json.Decoder(list[ErrorBody])
@@ -133,8 +138,30 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
             UNSIGNED_CALLS if unsigned else error.status or "",
             next((field for field in fields if field), ""),
             _delay(details) or retry_after(message),
+            _kept(given),
         )
     )
+
+
+def _kept(given: Sequence[Raw]) -> str:
+    """Return an error's details for a client of Google's, as far as they fit; `retry_after` says when to retry."""
+    fitting: list[Raw] = []
+    left = _MOST_KEPT
+    for raw in given:
+        if len(bytes(raw)) <= left:
+            left -= len(bytes(raw))
+            fitting.append(raw)
+    # Decoded, because escapes could hide a secret from the gateway.
+    kept = [one for one in _objects(encode(fitting)) if one.get("@type") != _RETRY]
+    return encode(kept).decode() if kept else ""
+
+
+def _objects(details: str | bytes) -> list[dict[str, object]]:
+    try:
+        found = decode_any(details)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _delay(details: list[ErrorDetail]) -> float | None:
@@ -157,14 +184,15 @@ def error_object(fault: Fault) -> bytes:
     message = fault.message
     if fault.kind is FaultKind.CONTEXT_LENGTH and not _CONTEXT.search(message):
         message = f"{_TOO_LONG}: {message}"
-    details: list[dict[str, object]] = []
+    details = _objects(fault.details)
     if fault.param:
         message = with_param(message, fault.param)
         violation = {"field": fault.param, "description": message}
-        details.append({"@type": f"{_PREFIX}BadRequest", "fieldViolations": [violation]})
+        if all(one.get("@type") != _BAD_REQUEST for one in details):
+            details.append({"@type": _BAD_REQUEST, "fieldViolations": [violation]})
     if fault.retry_after is not None and fault.kind is FaultKind.RATE_LIMIT:
         delay = f"{fault.retry_after:.3f}".rstrip("0").rstrip(".")
-        details.append({"@type": f"{_PREFIX}RetryInfo", "retryDelay": f"{delay}s"})
+        details.append({"@type": _RETRY, "retryDelay": f"{delay}s"})
     error: dict[str, object] = {"code": status, "message": message, "status": name}
     if details:
         error["details"] = details

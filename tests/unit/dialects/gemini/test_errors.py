@@ -150,6 +150,30 @@ def test_the_field_and_the_delay_are_in_the_details():
     assert {"@type": f"{RPC}RetryInfo", "retryDelay": "1.5s"} == slow["error"]["details"][0]
 
 
+def test_a_client_of_google_gets_the_details_of_google():
+    quota = {"violations": [{"quotaId": "PerMinute", "quotaValue": "5"}]}
+    long = {"links": [{"url": "x" * 5000}]}
+    sent = body(
+        429, "RESOURCE_EXHAUSTED", RetryInfo={"retryDelay": "2s"}, Help=long, QuotaFailure=quota
+    )
+    fields = [{"field": "a", "description": "1"}, {"field": "b", "description": "2"}]
+    bad = body(400, "INVALID_ARGUMENT", BadRequest={"fieldViolations": fields})
+    (kept, wait), (both,) = (
+        json.loads(error_object(decode_fault(status, one)))["error"]["details"]
+        for status, one in ((429, sent), (400, bad))
+    )
+
+    assert {"@type": f"{RPC}QuotaFailure", **quota} == kept
+    assert {"@type": f"{RPC}RetryInfo", "retryDelay": "2s"} == wait
+    assert {"@type": f"{RPC}BadRequest", "fieldViolations": fields} == both
+
+
+def test_details_that_are_no_json_are_left_out():
+    fault = Fault(FaultKind.SERVER, "no", details='[{"a":"[redacted]…')
+
+    assert "details" not in json.loads(error_object(fault))["error"]
+
+
 def test_a_page_is_not_an_error_of_google():
     fault = decode_fault(404, b"<!doctype html><title>Nothing here</title>")
 
