@@ -21,7 +21,7 @@ _ENOUGH: Final = 3  # deltas that are needed to judge
 _ELSEWHERE: Final = frozenset(
     {
         "arguments-whole", "call-id-characters", "call-id-once", "call-id-unique", "done-marker",
-        "event-name-matches-type", "finish-reason-fits-calls", "finish-reason-known",
+        "event-name-matches-type", "finish-reason-fits-calls", "finish-reason-known", "no-comment",
         "partial-json-prefix", "status-fits", "stop-reason", "stop-reason-fits-calls", "truncated",
         "usage-counts", "usage-in-message-delta", "usage-in-message-start",
     }
