@@ -35,8 +35,8 @@ _CREDENTIAL_TEXT: Final = r"""
       )
       (?!(?:bearer|basic)\s|\[redacted\])[^\s"',;&<>{}()]{6,}
 """
-# A password in an address.  No address has a quote or a backslash, which end a string of JSON.
-_ADDRESS_TEXT: Final = r"(?P<before>://)[^\s/@:\"\\]+:[^\s/@\"\\]+(?P<after>@)"
+# A password in an address; some programs escape its slashes in JSON.  No address has a quote, which ends a string.
+_ADDRESS_TEXT: Final = r"(?P<before>:\\?/\\?/)[^\s/@:\"\\]+:[^\s/@\"\\]+(?P<after>@)"
 _HOW: Final = re.IGNORECASE | re.VERBOSE
 _CREDENTIAL: Final = re.compile(_CREDENTIAL_TEXT, _HOW)
 _ADDRESS: Final = re.compile(_ADDRESS_TEXT)
@@ -100,6 +100,10 @@ def hide_in_json(data: bytes, secrets: Secrets) -> bytes:
     return data if hidden == text else hidden.encode("utf-8", "surrogateescape")
 
 
+def _has_address(data: bytes) -> bool:
+    return data.find(b"://") >= 0 or data.find(rb":\/") >= 0
+
+
 class Blotter:
     """Overwrites secrets in bytes of any length, so that every other byte keeps its place.
 
@@ -131,7 +135,7 @@ class Blotter:
             data = self._blot_parts(parts)
         if self._across is not None:
             data = _substituted(self._across, data)
-        if data.find(b"://") >= 0:
+        if _has_address(data):
             data = _substituted(_ADDRESS, data)
         for pattern in self._patterns:
             data = _substituted(pattern, data)
@@ -149,7 +153,7 @@ class Blotter:
         patterns = self._patterns.copy()
         if _has_hint(data):
             patterns.append(_CREDENTIAL)
-        if data.find(b"://") >= 0:
+        if _has_address(data):
             patterns.append(_ADDRESS)
         if self._across is not None:
             patterns.append(self._across)
@@ -177,7 +181,7 @@ class Blotter:
         try:  # no part with an address is in it
             return glue.join(map(self._escaped.__getitem__, parts))
         except KeyError:
-            if data.find(b"://") >= 0:
+            if _has_address(data):
                 return escape(self.blot(data))
         self._blot_parts(parts)
         escaped = self._escaped

@@ -109,7 +109,7 @@ CREDENTIALS = (
     "AIzaSyA0123456789abcdefgh", "AKIA0123456789AB", "eyJhbGciOiJI", "Bearer abc.def-123", "basic 0123456789",
     'x-api-key": "0123456789', "api key: 0123456789", "access_token=0123456789", "auth-token:0123456789",
     "Authorization: 0123456789", "client_secret=0123456789", "password = 0123456789", "secret:0123456789",
-    "https://user:pass{w}0rd@host",
+    "https://user:pass{w}0rd@host", r"https:\/\/user:pass{w}0rd@host",
 )  # fmt: skip
 
 
