@@ -97,10 +97,12 @@ def bench_recorder(rounds: int) -> Iterator[Row]:
     The process that writes them is a child of the gateway, and would inherit its core.  It may use both, as it may
     where nothing is pinned; one row shows what it costs where it cannot.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as text, ExitStack() as stack:
+    # The process that writes may still be writing when the gateway has ended.
+    temporary = tempfile.TemporaryDirectory(prefix="dragoman-bench-", ignore_cleanup_errors=True)
+    with temporary as text, ExitStack() as stack:
         folder = Path(text)
         # The budgets are closer to 1 than two rounds are to each other: the median needs many of them.
-        bench = Bench(folder, rounds=5 * rounds)
+        bench = Bench(folder, rounds=2 * rounds)
         stack.enter_context(bench.upstream())
         plain = stack.enter_context(bench.gateway())
         for when, limit in _RECORDED.items():
@@ -118,6 +120,7 @@ def bench_recorder(rounds: int) -> Iterator[Row]:
                 )
                 if HAS_PROC:
                     yield _recorder_cpu_row(bench, plain, server, name, limit=1 / limit)
+                yield from _paced_recorder_rows(bench, plain, server, name, limit=limit)
 
 
 def bench_workers(rounds: int) -> Iterator[Row]:
@@ -382,6 +385,29 @@ def _recorder_cpu_row(
         limit=limit,
         detail=f"{cpu_of(works):.0f} µs, without {cpu_of(floors):.0f} µs; {_UNHURRIED} connection",
         guarded=True,
+    )
+
+
+def _paced_recorder_rows(
+    bench: Bench, plain: Server, server: Server, name: str, *, limit: float
+) -> Iterator[Row]:
+    """Compare what clients see of streams that arrive at the pace of models."""
+    pace = _BUDGETED[0]
+    floors, works = in_turns(bench, (plain, server), paced(*pace))
+    yield Row(
+        name=f"{name}, {pace[0]} streams, {pace[1]:,} events/s, of the events without",
+        values=ratios(works, floors),
+        better="higher",
+        limit=limit,
+        detail=f"{_shown_rates(works, floors, 1)}; CPU of an event {cpu_of(works):.0f} µs, without "
+        f"{cpu_of(floors):.0f} µs",
+    )
+    yield Row(
+        name=f"{name}, {pace[0]} streams, {pace[1]:,} events/s, more p99 in ms",
+        values=added(works, floors, "p99"),
+        better="lower",
+        detail=f"{statistics.median(one.p99 for one in works):.2f} ms, without "
+        f"{statistics.median(one.p99 for one in floors):.2f} ms",
     )
 
 
