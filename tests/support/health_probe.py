@@ -111,7 +111,7 @@ def _times(process: str) -> _Times:
     for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
         try:
             one = thread.read_text().split()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         ran += int(one[0])
         ready += int(one[1])
