@@ -101,9 +101,43 @@ def test_a_capture_becomes_a_recording(tmp_path: Path, data: bytes) -> None:
     assert run("show", str(file)).code == 0
 
 
+def har_with_odd_entries() -> bytes:
+    log = json.loads(har())
+    entry = log["log"]["entries"][0]
+    log["log"]["entries"] = [entry | {"time": "soon"}, {}, entry | {"time": None}]
+    return json.dumps(log).encode()
+
+
+def flows_with_other_pages() -> bytes:
+    """A page in a compression that is not supported, an exchange, and the beginning of another."""
+    page = {
+        "type": "http",
+        "request": {"method": b"GET", "path": b"/index.html", "timestamp_start": "never"},
+        "response": {"headers": [[b"content-encoding", b"zstd"]], "content": b"?"},
+    }
+    other = page | {"request": {"method": b"GET", "path": b"/index.html"}}
+    return tnetstring(page) + tnetstring(other) + flows() + flows()[:99]
+
+
+@pytest.mark.parametrize(
+    ("data", "reported"),
+    [(har_with_odd_entries(), 2), (flows_with_other_pages(), 2)],
+    ids=["har", "mitmproxy"],
+)
+def test_what_cannot_be_read_does_not_keep_the_rest_from_being_imported(
+    tmp_path: Path, data: bytes, reported: int
+) -> None:
+    (tmp_path / "file").write_bytes(data)
+    ran = run("import", "--out", str(tmp_path / "out"), str(tmp_path / "file"))
+
+    assert ran.code == 0, ran.err
+    assert reported == ran.err.count(b"dragoman: ")
+    assert b"1 recordings, " in ran.err
+
+
 @pytest.mark.parametrize(
     "data",
-    [b"", b"<html>", b"{}", b'{"log": {"entries": []}}', b"9:abc,", b"3:abc?", flows()[:-3], b"1:" * 99, b"8:5:5:ab,,,]"],
+    [b"", b"<html>", b"{}", b'{"log": {"entries": []}}', b"9:abc,", b"3:abc?", flows()[:99], b"1:" * 99, b"8:5:5:ab,,,]"],
 )  # fmt: skip
 def test_what_is_no_capture_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)

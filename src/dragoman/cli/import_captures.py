@@ -9,7 +9,8 @@ _HELP: Final = """Make recordings of exchanges that another program captured.
 
 FILE is a HAR file (browsers, proxies) or a flow file of mitmproxy (`mitmdump -w FILE`).  Requests to the paths of
 the four dialects are imported, without credentials; all others are left out.  `dragoman show` prints a recording,
-and `dragoman replay` prints what the gateway would make of the answer.
+and `dragoman replay` prints what the gateway would make of the answer.  An exchange that cannot be read is reported
+and left out.
 
 \b
 Exit codes:
@@ -33,23 +34,25 @@ Examples:
     help="The folder to write to; it is created if needed.",
 )
 def command(file: Path, *, out: Path) -> None:
-    from dragoman.recorder.captures import dialect_of, read_captures, recording_lines
+    from dragoman.recorder.captures import Capture, dialect_of, read_captures, recording_lines
     from dragoman.recorder.lines import encode_line
     from dragoman.recorder.recording import RecordingError, recording_of
     from dragoman.recorder.writer import file_name
 
     try:
-        captures = read_captures(file.read_bytes())
+        captures = list(read_captures(file.read_bytes()))
     except OSError as error:
         raise RecordingError(f"{file}: {error.strerror}") from error
     except RecordingError as error:
         raise RecordingError(f"{file}: {error}") from error
     written = left_out = 0
     for capture in captures:
-        if not dialect_of(capture):
+        if isinstance(capture, Capture) and not dialect_of(capture.method, capture.path):
             left_out += 1
             continue
         try:
+            if isinstance(capture, RecordingError):
+                raise capture
             lines = recording_lines(capture)
         except RecordingError as error:
             click.echo(f"dragoman: {error}", err=True)

@@ -61,24 +61,24 @@ class Capture(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
 
 
-def read_captures(data: bytes) -> list[Capture]:
-    """Return the exchanges of a HAR or mitmproxy file that have a response.
+def read_captures(data: bytes) -> Iterator[Capture | RecordingError]:
+    """Yield the exchanges of a HAR or mitmproxy file that have a response; for one that cannot be read, why.
 
     Raises:
         RecordingError: it is neither.
     """
     data = data.removeprefix(BOM_UTF8)
     if data.lstrip()[:1] == b"{":
-        return list(_har(data))
+        return _har(data)
     if _LENGTH.match(data):
-        return list(_mitmproxy(data))
+        return _mitmproxy(data)
     raise RecordingError("neither a HAR file nor a flow file of mitmproxy")
 
 
-def dialect_of(capture: Capture) -> str:
-    """Return the dialect of a capture's path; empty: it is not one of an LLM API."""
-    path = capture.path.partition("?")[0].rstrip("/")
-    if capture.method != "POST":
+def dialect_of(method: str, path: str) -> str:
+    """Return the dialect of a request; empty: it is not one to an LLM API."""
+    path = path.partition("?")[0].rstrip("/")
+    if method != "POST":
         return ""
     return next((name for name in dialect_names() if dialect(name).serves(path)), "")
 
@@ -117,78 +117,90 @@ class _Entry(Struct):
     request: _HarRequest
     response: _HarResponse
     startedDateTime: str = ""  # noqa: N815 -- as HAR spells it
-    time: float = 0.0
+    time: float | None = 0.0
 
 
 class _Log(Struct):
-    entries: list[_Entry]
+    entries: list[Raw]
 
 
 class _Har(Struct):
     log: _Log
 
 
-def _har(data: bytes) -> Iterator[Capture]:
+def _har(data: bytes) -> Iterator[Capture | RecordingError]:
     try:
         found = msgspec.json.decode(data, type=_Har)
     except msgspec.DecodeError as error:
         raise RecordingError(f"not a HAR file: {error}") from error
-    for entry in found.log.entries:
-        asked, answered = entry.request, entry.response
-        content = answered.content
+    for number, raw in enumerate(found.log.entries, 1):
         try:
-            moment = datetime.fromisoformat(entry.startedDateTime).timestamp()
-            body = (
-                base64.b64decode(content.text)
-                if content.encoding == "base64"
-                else content.text.encode("utf-8", "surrogatepass")
-            )
-        except ValueError as error:
-            raise RecordingError(f"not a HAR file: {error}") from error
-        yield Capture(
-            time=moment,
-            method=asked.method,
-            url=asked.url,
-            path="/" + asked.url.partition("://")[2].partition("/")[2],
-            request_headers={one.name: one.value for one in asked.headers},
-            request_body=b"" if asked.postData is None else asked.postData.text.encode(),
-            status=answered.status,
-            headers={one.name: one.value for one in answered.headers},
-            body=body,
-            duration_ms=max(entry.time, 0.0),
-        )
+            yield _entry(msgspec.json.decode(raw, type=_Entry))
+        except ValueError as error:  # msgspec's errors are that too
+            yield RecordingError(f"entry {number} cannot be read: {error}")
+
+
+def _entry(entry: _Entry) -> Capture:
+    asked, answered = entry.request, entry.response
+    content = answered.content
+    return Capture(
+        time=datetime.fromisoformat(entry.startedDateTime).timestamp(),
+        method=asked.method,
+        url=asked.url,
+        path="/" + asked.url.partition("://")[2].partition("/")[2],
+        request_headers={one.name: one.value for one in asked.headers},
+        request_body=b"" if asked.postData is None else asked.postData.text.encode(),
+        status=answered.status,
+        headers={one.name: one.value for one in answered.headers},
+        body=(
+            base64.b64decode(content.text)
+            if content.encoding == "base64"
+            else content.text.encode("utf-8", "surrogatepass")
+        ),
+        duration_ms=max(entry.time or 0.0, 0.0),
+    )
 
 
 # --- mitmproxy: a sequence of tnetstrings ----------------------------------------------------------------------
 
 
-def _mitmproxy(data: bytes) -> Iterator[Capture]:
+def _mitmproxy(data: bytes) -> Iterator[Capture | RecordingError]:
     at = 0
     while at < len(data):
-        flow, at = _tnetstring(data, at, 0)
+        try:
+            flow, at = _tnetstring(data, at, 0)
+        except RecordingError as error:
+            yield error
+            return
         if not isinstance(flow, dict) or flow.get("type") not in ("http", b"http"):
             continue
         asked, answered = flow.get("request"), flow.get("response")
         if isinstance(asked, dict) and isinstance(answered, dict):
-            yield _flow(asked, answered)
+            try:
+                yield _flow(asked, answered)
+            except (RecordingError, TypeError, ValueError) as error:
+                yield RecordingError(f"a flow cannot be read: {error}")
 
 
 def _flow(asked: dict[str, Any], answered: dict[str, Any]) -> Capture:
     headers = _pairs(answered.get("headers"))
     began = float(asked.get("timestamp_start") or 0)
     ended = float(answered.get("timestamp_end") or began)
-    path = _word(asked.get("path"))
+    method, path = _word(asked.get("method")), _word(asked.get("path"))
+    wanted = bool(dialect_of(method, path))  # bodies of others are not unpacked
     scheme, host = _word(asked.get("scheme")), _word(asked.get("host"))
     return Capture(
         time=began,
-        method=_word(asked.get("method")),
+        method=method,
         url=f"{scheme}://{host}:{asked.get('port')}{path}",
         path=path,
         request_headers=_pairs(asked.get("headers")),
-        request_body=_unpacked(asked.get("content") or b"", _pairs(asked.get("headers"))),
+        request_body=_unpacked(asked.get("content") or b"", _pairs(asked.get("headers")))
+        if wanted
+        else b"",
         status=int(answered.get("status_code") or 0),
         headers=headers,
-        body=_unpacked(answered.get("content") or b"", headers),
+        body=_unpacked(answered.get("content") or b"", headers) if wanted else b"",
         duration_ms=max(0.0, ended - began) * 1000,
     )
 
@@ -277,7 +289,7 @@ def recording_lines(capture: Capture) -> list[Line]:
     Raises:
         RecordingError: it is not an exchange with an LLM API.
     """
-    name = dialect_of(capture)
+    name = dialect_of(capture.method, capture.path)
     if not name:
         path = capture.path.partition("?")[0]
         raise RecordingError(f"{capture.method} {path} is not a path of an LLM API")
