@@ -18,6 +18,7 @@ the conversation began and which arguments the call had.
 """
 
 import hashlib
+import itertools
 import math
 import operator
 import threading
@@ -513,52 +514,22 @@ class ReasoningMemory:
         place: ConversationKey | None = None
         turns: list[Turn] | None = None
         for at, turn in enumerate(request.turns):
-            if turn.role is not ASSISTANT or not any(map(_is_call, turn.parts)):
+            if turn.role is not ASSISTANT:
+                continue
+            calls = [part for part in turn.parts if type(part) is ToolCallPart]
+            if not calls:
                 continue
             if place is None:
                 place = (owner, origin, _beginning(request))
-            parts = self._as_written(turn.parts, place) if arguments else turn.parts
-            parts = self._restored(parts, place, signed_only=signed_only)
+            known = [self._find(one, place) for one in calls]
+            if not any(known):
+                continue
+            parts = _as_written(turn.parts, known) if arguments else turn.parts
+            parts = _restored(parts, known, signed_only=signed_only)
             if parts is not turn.parts:
                 turns = turns if turns is not None else list(request.turns)
                 turns[at] = replace(turn, parts=parts)
         return request if turns is None else replace(request, turns=tuple(turns))
-
-    def _as_written(self, parts: tuple[Part, ...], place: ConversationKey) -> tuple[Part, ...]:
-        """Return the parts of a turn with its calls' arguments as the upstream wrote them, or the same."""
-        out = [self._call_as_written(part, place) for part in parts]
-        return parts if all(map(operator.is_, out, parts)) else tuple(out)
-
-    def _call_as_written(self, part: Part, place: ConversationKey) -> Part:
-        if type(part) is not ToolCallPart or part.flavor is not _FUNCTION:
-            return part
-        text = part.arguments
-        known = None if len(text) >= MAX_ARGUMENTS else self._find(part, place)
-        if known is None or not known.arguments or known.arguments == text:
-            return part
-        # `_find` compares hashes alone; both texts are bounded, and decoding is linear.
-        same = canonical_json(known.arguments) == canonical_json(text)
-        return replace(part, arguments=known.arguments) if same else part
-
-    def _restored(
-        self, parts: tuple[Part, ...], place: ConversationKey, *, signed_only: bool
-    ) -> tuple[Part, ...]:
-        """Return the parts of a turn with what is remembered of its calls, or the same."""
-        known = [self._find(part, place) for part in parts if type(part) is ToolCallPart]
-        while known and known[0] is None:
-            known.pop(0)  # calls that were made before any reasoning
-        found = [one for one in known if one is not None]
-        if not found or len(found) < len(known):
-            return parts  # a part of the whole would be another thought
-        thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
-        if any(part.opaque for part in thoughts):
-            return parts  # the client sends it back
-        # Text that came back is as good as ours, unless it must be signed or is the last piece alone.
-        is_piece = bool(thoughts) and _is_piece(thoughts, found)
-        if signed_only and not is_piece:
-            found = [one.only_signed() for one in found]
-        fills = not thoughts or is_piece or any(one.signed for one in found)
-        return _filled(parts, found, fills=fills)
 
     def _find(self, call: ToolCallPart, place: ConversationKey) -> Recollection | None:
         key = (place, call.id)
@@ -581,6 +552,47 @@ class ReasoningMemory:
                         self._publish(key, slot)
                 return one
         return None
+
+
+def _as_written(parts: tuple[Part, ...], known: Sequence[Recollection | None]) -> tuple[Part, ...]:
+    """Return the parts of a turn with its calls' arguments as the upstream wrote them, or the same."""
+    calls = iter(known)
+    out = [
+        _call_as_written(part, next(calls)) if type(part) is ToolCallPart else part
+        for part in parts
+    ]
+    return parts if all(map(operator.is_, out, parts)) else tuple(out)
+
+
+def _call_as_written(call: ToolCallPart, known: Recollection | None) -> ToolCallPart:
+    text = call.arguments
+    if call.flavor is not _FUNCTION or known is None or len(text) >= MAX_ARGUMENTS:
+        return call
+    if not known.arguments or known.arguments == text:
+        return call
+    # `_find` compares hashes alone; both texts are bounded, and decoding is linear.
+    same = canonical_json(known.arguments) == canonical_json(text)
+    return replace(call, arguments=known.arguments) if same else call
+
+
+def _restored(
+    parts: tuple[Part, ...], known: Sequence[Recollection | None], *, signed_only: bool
+) -> tuple[Part, ...]:
+    """Return the parts of a turn with what is remembered of its calls, or the same."""
+    # Calls that were made before any reasoning.
+    known = [*itertools.dropwhile(operator.not_, known)]
+    found = [one for one in known if one is not None]
+    if not found or len(found) < len(known):
+        return parts  # a part of the whole would be another thought
+    thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
+    if any(part.opaque for part in thoughts):
+        return parts  # the client sends it back
+    # Text that came back is as good as ours, unless it must be signed or is the last piece alone.
+    is_piece = bool(thoughts) and _is_piece(thoughts, found)
+    if signed_only and not is_piece:
+        found = [one.only_signed() for one in found]
+    fills = not thoughts or is_piece or any(one.signed for one in found)
+    return _filled(parts, found, fills=fills)
 
 
 def _signed_parts(parts: Iterable[ReasoningPart]) -> tuple[ReasoningPart, ...]:
