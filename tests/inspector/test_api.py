@@ -220,7 +220,16 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     with stand(make) as gateway:
         for key in ("key-of-alice", "key-of-bob"):
             post(gateway, "chat", headers={"x-api-key": key})
-        until(lambda: len(list(Path(folder).iterdir())) == 2)
+        # A file appears with its first line; the list knows it a moment later.
+        operator = {"x-api-key": "key-of-the-operator"}
+        until(
+            lambda: (
+                [True, True]
+                == [
+                    row["recorded"] for row in fetch(gateway, "exchanges", headers=operator)["rows"]
+                ]
+            )
+        )
         yield gateway
 
 
