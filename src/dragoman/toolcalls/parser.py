@@ -7,7 +7,7 @@ parser.result.tool_calls
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 
@@ -27,7 +27,6 @@ from dragoman.turn.events import (
     InputDelta,
     ReasoningDelta,
     TextDelta,
-    expand_runs,
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
@@ -127,7 +126,7 @@ class ToolCallParser:
         made = self._blocks.take()
         if self._whole is not None:
             made = self._whole.feed(made)
-        events = expand_runs(made)
+        events = cast("list[Event]", made)  # only readers make runs
         self._events += events
         return events
 
